@@ -1,0 +1,203 @@
+"""The few shapes in which the paper quantifies: everywhere at a time, throughout a window, steady over a window."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from verify.claim.check import NOT_OCCURRED, Check, Witness
+from verify.constants import P
+from verify.simulate.trajectory import Snapshot, Trajectory
+from verify.start import Array
+
+Mask = NDArray[np.bool_]
+
+
+def slack_below(value: Array | float, bound: Array | float) -> Array:
+    """(bound - value)/|bound|: positive iff value < bound."""
+    bound = np.asarray(bound, float)
+    return (bound - value) / np.abs(bound)
+
+
+def slack_above(value: Array | float, bound: Array | float) -> Array:
+    """(value - bound)/|bound|: positive iff value > bound."""
+    bound = np.asarray(bound, float)
+    return (value - bound) / np.abs(bound)
+
+
+def slack_between(value: Array | float, low: float, high: float) -> Array:
+    """The smaller of the two slacks, in units of the nearer bound; a low bound of 0 is in units of the high one."""
+    value = np.asarray(value, float)
+    below = (value - low) / abs(low or high)
+    return np.minimum(below, slack_below(value, high))
+
+
+def everywhere(
+    judged: str,
+    margin: Array | float,
+    *,
+    where: Mask | None = None,
+    tau: float | Array | None = None,
+    tightness: float | None = None,
+    **detail: object,
+) -> Check:
+    """All entities, or a share of at least 1-p of them, have a positive margin.
+
+    Args:
+        judged: "all" or "share" (the regime's form).
+        margin: per entity: shape (m_k, n), (m_k,), (n,) or (). A margin of exactly 0, and NaN, are violations.
+        where: the entities the statement speaks of; if there are none, the event did not occur.
+        tau: when each margin was attained (scalar or same shape), for the witness.
+    """
+    margin = np.asarray(margin, float)
+    mask = np.ones(margin.shape, bool) if where is None else np.broadcast_to(where, margin.shape)
+    if not mask.any():
+        return NOT_OCCURRED
+    chosen = margin[mask]
+    numeric = "margin is NaN" if np.isnan(chosen).any() else ""
+    ordered = np.sort(np.where(np.isnan(chosen), -np.inf, chosen))
+    share = float(np.mean(ordered > 0))
+    # With q = floor(p N) allowed failures, the share form holds iff the (q+1)-th smallest margin is positive.
+    rank = int(np.floor(P * ordered.size + 1e-12)) if judged == "share" and ordered.size > 1 else 0
+    flat = int(np.argmin(np.where(mask, np.where(np.isnan(margin), -np.inf, margin), np.inf)))
+    place = np.unravel_index(flat, margin.shape)
+    when = None if tau is None else float(np.broadcast_to(np.asarray(tau, float), margin.shape)[place])
+    return Check(
+        holds=bool(ordered[rank] > 0),
+        margin=float(ordered[rank]),
+        share=share,
+        worst=float(ordered[0]),
+        all_hold=bool(ordered[0] > 0),
+        witness=Witness(when, *_axes(place)),
+        numeric=numeric,
+        tightness=tightness,
+        detail=dict(detail),
+    )
+
+
+def _axes(place: tuple[np.intp, ...]) -> tuple[int | None, int | None]:
+    if len(place) == 2:
+        return int(place[0]), int(place[1])
+    return (int(place[0]), None) if len(place) == 1 else (None, None)
+
+
+def window(tr: Trajectory, a: float, b: float) -> list[Snapshot]:
+    """Snapshots at a, at every grid time inside (a, b), and at b (clipped to the run)."""
+    b = min(b, tr.end)
+    inside = tr.tau[(tr.tau > a * (1 + 1e-9)) & (tr.tau < b * (1 - 1e-9))]
+    return [tr.at(t) for t in [a, *inside, b]] if a <= b else []
+
+
+def throughout(
+    tr: Trajectory,
+    a: float,
+    b: float,
+    margin: Callable[[Snapshot], Array | float],
+    *,
+    where: Mask | None = None,
+    samples: bool = False,
+    **detail: object,
+) -> Check:
+    """The margin is positive at every recorded time of [a, b]; the curve of the worst entity is kept.
+
+    Args:
+        margin: of one snapshot, per entity. samples: whether a one-dimensional margin is indexed by samples, not neurons.
+    """
+    shots = window(tr, a, b) if np.isfinite(a) and np.isfinite(b) else []
+    if not shots:
+        return NOT_OCCURRED
+    stack = np.stack([np.asarray(margin(shot), float) for shot in shots])
+    times = np.array([shot.tau for shot in shots])
+    first_worst = np.argmin(np.where(np.isnan(stack), -np.inf, stack), axis=0)
+    lowest = np.take_along_axis(stack, first_worst[None], 0)[0]
+    check = everywhere(tr.regime.judged, lowest, where=where, tau=times[first_worst], **detail)
+    if not check.occurred:
+        return check
+    mask = np.ones(lowest.shape, bool) if where is None else np.broadcast_to(where, lowest.shape)
+    curve = stack[:, mask].min(axis=1) if lowest.ndim else stack
+    return on_samples(with_curve(check, times, curve)) if samples else with_curve(check, times, curve)
+
+
+def with_curve(check: Check, times: Array, curve: Array) -> Check:
+    """The same check with its margin over time attached."""
+    from dataclasses import replace
+
+    return replace(check, curve=(times, curve))
+
+
+def on_samples(check: Check) -> Check:
+    """Read a one-dimensional witness as a sample instead of a neuron."""
+    from dataclasses import replace
+
+    w = check.witness
+    return replace(check, witness=Witness(w.tau, None, w.s)) if w.i is None else check
+
+
+def steady_margin(tr: Trajectory, quantity: str, a: float | Array, b: float | Array, sign: Array | float) -> tuple[Array, Array]:
+    """How far `quantity` keeps moving in direction `sign` on (a, b), per entity: (margin, time of the first wrong step).
+
+    The margin is (time of the first step that is not in that direction - b)/b: positive iff the direction is kept on all of
+    (a, b), and then says by which factor the window could be longer (censored at the end of the run).
+    """
+    turns = tr.turns[quantity]
+    shape = turns.shape
+    a, b = np.broadcast_to(np.asarray(a, float), shape), np.broadcast_to(np.asarray(b, float), shape)
+    right = tr.direction(quantity, a) == sign
+    wrong = np.where(right, np.minimum(turns.first_after(a), max(tr.end, float(np.max(b)) * (1 + 1e-9))), a)
+    return np.where(b > a, (wrong - b) / np.abs(b) + np.where(right & (wrong >= b), 1e-12, 0.0), np.nan), wrong
+
+
+def steady(
+    tr: Trajectory,
+    quantity: str,
+    a: float | Array,
+    b: float | Array,
+    sign: Array | float,
+    *,
+    where: Mask | None = None,
+    samples: bool = False,
+    **detail: object,
+) -> Check:
+    """`quantity` moves in direction `sign` at every step of (a, b), for every entity in `where` with a non-empty window."""
+    margin, wrong = steady_margin(tr, quantity, a, b, sign)
+    open_window = ~np.isnan(margin)
+    mask = open_window if where is None else open_window & where
+    check = everywhere(tr.regime.judged, margin, where=mask, tau=wrong, **detail)
+    return on_samples(check) if samples else check
+
+
+def unit(tr: Trajectory, quantity: str, tau: float) -> Array:
+    """The unit of a signed value: eta*l_i for noise, eta for signals; in the limit eta = 0, the distance l_i*tau or tau moved so far."""
+    step = tr.regime.eta if tr.regime.eta > 0 else tau
+    return np.asarray(step) if quantity.endswith("signal") else step * tr.l1
+
+
+def same_sign(tr: Trajectory, tau: float, first: tuple[str, Array], second: tuple[str, Array]) -> Array:
+    """Signed agreement: +-min(|x|, |y|) in the quantities' units, positive iff x and y have the same strict sign."""
+    (name_x, x), (name_y, y) = first, second
+    x, y = x / unit(tr, name_x, tau), y / unit(tr, name_y, tau)
+    return np.sign(x) * np.sign(y) * np.minimum(np.abs(x), np.abs(y))
+
+
+def both(*checks: Check) -> Check:
+    """All of several checks: the one with the smallest margin speaks; holds only if each does; not occurred if none did."""
+    from dataclasses import replace
+
+    occurred = [c for c in checks if c.occurred]
+    if not occurred:
+        return NOT_OCCURRED
+    worst = min(occurred, key=lambda c: (c.holds, c.margin))
+    detail: dict[str, object] = {}
+    for c in occurred:
+        detail |= c.detail
+    return replace(
+        worst,
+        holds=all(c.holds for c in occurred),
+        share=min(c.share for c in occurred),
+        worst=min(c.worst for c in occurred),
+        all_hold=all(c.all_hold for c in occurred),
+        numeric="; ".join(c.numeric for c in occurred if c.numeric),
+        detail=detail,
+    )

@@ -1,0 +1,305 @@
+"""Frozen parameter sets: what is drawn, how it is trained, how long, and how claims on pairs are judged there."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from verify.constants import C1, DELTA, P
+from verify.errors import RegimeError
+
+Simulator = Literal["full", "reduced", "flow"]
+Supports = Literal["disjoint", "independent"]
+Judged = Literal["all", "share"]
+MAX_ELEMENTS = 5e7
+
+
+class Regime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One set of parameters of Definition 2.1, Eq. (1) and the training (paper section 2; claims.md sections 1 and 7).
+
+    Attributes:
+        name: shown everywhere; presets are listed by `preset_names`.
+        n: samples. d: dimension (an exact integer, may exceed 2^53). s: coordinates of a noise patch.
+        sigma_p: standard deviation of a noise coordinate. sigma_0: of an initial weight.
+        m_k: rows of W_Q and W_K (neurons). m_v: rows of each W_V head (enters the reduction only as a variance).
+        eta: step size; 0 means the limit, simulated by the flow.
+        L: patches per sample. supports: how the noise supports are drawn.
+        simulator: the default simulator. horizon: length of the run in tau = eta*t; 0 means past T_attn.
+        judged: "all" = every pair must hold; "share" = a share of at least 1-p of the pairs.
+        readings: named times in steps that replace formulas (fig1 reads T_1, T_2^SGN, T_2, T_3 off the paper).
+        note: why this regime exists and what it violates on purpose.
+
+    Raises:
+        RegimeError: if the parameters describe no data, with the clause that fails.
+    """
+
+    name: str
+    n: int
+    d: int | str
+    s: int
+    sigma_p: float
+    m_k: int
+    m_v: int
+    sigma_0: float
+    eta: float = 0.0
+    L: int = 2
+    supports: Supports = "disjoint"
+    simulator: Simulator = "reduced"
+    horizon: float = 0.0
+    judged: Judged = "all"
+    readings: dict[str, float] = {}
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        _validate(self)
+
+    @property
+    def dim(self) -> int:
+        """The dimension d as an exact integer."""
+        return int(self.d)
+
+    @property
+    def sigma_p_s(self) -> float:
+        """sigma_p * s, the scale of a noise inner product's speed."""
+        return self.sigma_p * self.s
+
+    @property
+    def mean_l1(self) -> float:
+        r"""$\bar l = \sqrt{2/\pi}\,\sigma_p s$, the mean of $\|\xi_i\|_1$."""
+        return math.sqrt(2 / math.pi) * self.sigma_p_s
+
+    @property
+    def steps(self) -> int:
+        """Number of update steps of the discrete simulators (0 for eta = 0)."""
+        if self.eta == 0:
+            return 0
+        from verify.times import end_of_run
+
+        return max(1, round(end_of_run(self) / self.eta))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data; integers beyond 2^63 are written as strings."""
+        raw = {f: getattr(self, f) for f in self.__struct_fields__}
+        raw["d"] = self.dim if self.dim < 2**63 else str(self.dim)
+        return raw
+
+    @property
+    def hash(self) -> str:
+        """Content hash (12 hex digits) of everything but the name and the note."""
+        raw = {k: v for k, v in self.to_dict().items() if k not in ("name", "note")}
+        return hashlib.sha256(json.dumps(raw, sort_keys=True).encode()).hexdigest()[:12]
+
+    def change(self, **fields: Any) -> Regime:
+        """A copy with `fields` changed and the change shown in the name.
+
+        Raises:
+            RegimeError: for an unknown field, a value of the wrong type, or parameters that describe no data.
+        """
+        shown = ",".join(f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in fields.items() if k != "name")
+        raw = self.to_dict() | {"name": f"{self.name}[{shown}]" if shown else self.name} | fields
+        return regime_from(raw, f"{self.name} with {shown}")
+
+    def to_toml(self) -> str:
+        """TOML text that `load` reads back to an equal regime."""
+        lines = []
+        for key, value in self.to_dict().items():
+            if key == "readings":
+                continue
+            lines.append(f"{key} = {json.dumps(value, ensure_ascii=False)}")
+        if self.readings:
+            lines.append("[readings]")
+            lines += [f'"{k}" = {json.dumps(float(v))}' for k, v in self.readings.items()]
+        return "\n".join(lines) + "\n"
+
+
+def _validate(r: Regime) -> None:
+    def want(ok: bool, text: str) -> None:
+        if not ok:
+            raise RegimeError(f"regime {r.name!r}: {text}")
+
+    want(bool(r.name) and len(r.name) <= 300, "name must be 1 to 300 characters long")
+    try:
+        d = int(r.d)
+    except ValueError:
+        raise RegimeError(f"regime {r.name!r}: d={r.d!r} is not an integer; write it in digits") from None
+    for key in ("n", "s", "m_k", "m_v", "L"):
+        want(1 <= getattr(r, key) <= 2**53, f"{key}={getattr(r, key)} must be a whole number from 1 to 2^53")
+    want(r.L >= 2, f"L={r.L} must be at least 2: one signal patch and one noise patch")
+    want(d >= 2, f"d={d} must be at least 2: coordinate 1 is the signal")
+    for key in ("sigma_p", "sigma_0"):
+        value = getattr(r, key)
+        want(math.isfinite(value) and 1e-150 < value < 1e150, f"{key}={value} must be a positive finite number")
+    want(math.isfinite(r.eta) and 0 <= r.eta < 1e100, f"eta={r.eta} must be a finite number that is not negative (0 = the flow)")
+    want(math.isfinite(r.horizon) and r.horizon >= 0, f"horizon={r.horizon} must be finite and not negative (0 = past T_attn)")
+    want(all(math.isfinite(v) and v >= 0 for v in r.readings.values()), "every reading must be a finite time in steps")
+    want(not r.readings or r.eta > 0, "readings are in steps, so they need eta > 0")
+    if r.supports == "disjoint":
+        want(
+            r.n * r.s * (r.L - 1) <= d - 1,
+            f"n*s = {r.n * r.s * (r.L - 1)} noise coordinates do not fit d-1 = {d - 1} disjointly; "
+            'lower n or s, raise d, or set supports="independent"',
+        )
+    else:
+        want(r.s <= d, f"s={r.s} exceeds d={d}")
+    want(r.simulator == "flow" or r.eta > 0, f'eta=0 needs simulator="flow" (given "{r.simulator}")')
+    want(
+        r.n * r.m_k <= 4_000_000,
+        f"n*m_k = {r.n * r.m_k} pairs per trajectory do not fit in memory here; the limit is 4,000,000",
+    )
+
+
+def regime_from(raw: Mapping[str, Any], where: str) -> Regime:
+    """Convert plain data to a Regime; `where` names the source in the message.
+
+    Raises:
+        RegimeError: for unknown keys, wrong types or impossible parameters.
+    """
+    try:
+        return msgspec.convert(dict(raw), Regime)
+    except msgspec.ValidationError as error:
+        inner = error.__cause__
+        if isinstance(inner, RegimeError):
+            raise inner from None
+        known = ", ".join(Regime.__struct_fields__)
+        raise RegimeError(f"{where}: {error}; the keys are {known}") from None
+
+
+def load(path: Path) -> Regime:
+    """Read a regime from a TOML file.
+
+    Raises:
+        RegimeError: if the file is missing, is no TOML, or describes no regime.
+    """
+    try:
+        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise RegimeError(f"cannot read {path}: {error.strerror or error}; give a preset name or a TOML file") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise RegimeError(f"{path} is not TOML: {error}") from None
+    if "base" in raw:
+        base = get(str(raw.pop("base")))
+        raw = base.to_dict() | {"name": path.stem} | raw
+    raw.setdefault("name", path.stem)
+    return regime_from(raw, str(path))
+
+
+def fig1() -> Regime:
+    """The paper's Figure 1 and Table 2, as calibrated in claims.md section 7 (the paper's own row was lost)."""
+    return Regime(
+        name="fig1",
+        n=20,
+        d=4000,
+        s=40,
+        sigma_p=0.4,
+        m_k=100,
+        m_v=100,
+        sigma_0=0.1 / math.sqrt(4000),
+        eta=1e-4,
+        horizon=0.2,
+        judged="share",
+        readings={"T_1": 2, "T_2_SGN": 10, "T_2": 10, "T_3": 40},
+        note="Calibrated to Figure 1 and Table 2; does not satisfy Condition 3.1 with constant 1.",
+    )
+
+
+def c11_threshold(n: int, m_k: int) -> float:
+    """Smallest m_v for which C.11 holds with C = 1 (needs no other parameter)."""
+    beta = math.sqrt(math.pi / 2 * -math.log1p(-((DELTA / (2 * m_k * n)) ** 2)) / 2)
+    return (C1 * math.sqrt(2 * math.log(8 * n / DELTA)) / beta) ** 2
+
+
+def ladder(n: int, m_k: int = 64, c_0: float = 0.01) -> Regime:
+    """A rung of the ladder in n: d=n^8, s=n^2, sigma_p=n, so sigma_p*s=n^3 (claims.md section 7).
+
+    Raises:
+        RegimeError: for n < 3 or m_k < 1.
+    """
+    if n < 3 or m_k < 1:
+        raise RegimeError(f"ladder-{n}: the ladder needs n >= 3 and m_k >= 1")
+    name = f"ladder-{n}" if m_k == 64 else f"ladder-{n}-mk{m_k}"
+    return Regime(
+        name=name,
+        n=n,
+        d=str(n**8) if n**8 >= 2**63 else n**8,
+        s=n * n,
+        sigma_p=float(n),
+        m_k=m_k,
+        m_v=math.ceil(c11_threshold(n, m_k) / P**2),
+        sigma_0=c_0 / (n**3 * math.sqrt(m_k)),
+        simulator="flow",
+        note="Violates C31.4 and the reply's m_v < n on purpose: m_v is 1/p^2 times the C.11 threshold.",
+    )
+
+
+def trap() -> Regime:
+    """sigma_0 << eta*l_i and t << l_i: the two-cycle of R.4 at h = eta*l/(sigma_0*||xi||_2) = 0.1."""
+    n, s, sigma_p = 33, 400_000, 1.0
+    sigma_0 = 1e-6
+    eta = 0.1 * sigma_0 * math.sqrt(math.pi / 2) / math.sqrt(s)
+    return Regime(
+        name="trap",
+        n=n,
+        d=n * s + 1,
+        s=s,
+        sigma_p=sigma_p,
+        m_k=64,
+        m_v=100_000_000,
+        sigma_0=sigma_0,
+        eta=eta,
+        horizon=400 * eta,
+        note="Large eta at otherwise generous parameters: C31.5 broken on purpose, for the two-cycle trap R.4.",
+    )
+
+
+_PRESETS: dict[str, Callable[[], Regime]] = {"fig1": fig1, "trap": trap}
+_LADDER = re.compile(r"ladder-(\d{1,6})(?:-mk(\d{1,6}))?")
+
+
+def preset_names() -> list[str]:
+    """Names to offer: the fixed presets and the customary rungs."""
+    return [*_PRESETS, "ladder-17", "ladder-33", "ladder-65", "ladder-129", "ladder-64-mk16"]
+
+
+def get(name: str) -> Regime:
+    """A preset by name, a rung `ladder-N[-mkM]`, or the regime in the TOML file `name`.
+
+    Raises:
+        RegimeError: if it is none of these.
+    """
+    if name in _PRESETS:
+        return _PRESETS[name]()
+    if match := _LADDER.fullmatch(name):
+        return ladder(int(match[1]), int(match[2] or 64))
+    if name.endswith(".toml") or "/" in name:
+        return load(Path(name))
+    raise RegimeError(f"unknown regime {name!r}; known: {', '.join(preset_names())}, ladder-N[-mkM], or a FILE.toml")
+
+
+def parse_setting(text: str) -> tuple[str, Any]:
+    """Read one `key=value` of --set, with the value as TOML (bare words are strings).
+
+    Raises:
+        RegimeError: if there is no '=', or the key is unknown.
+    """
+    key, sep, value = text.partition("=")
+    key = key.strip()
+    if not sep or key not in Regime.__struct_fields__:
+        raise RegimeError(f"--set {text!r}: want key=value with a key of {', '.join(Regime.__struct_fields__)}")
+    try:
+        parsed = tomllib.loads(f"v = {value}")["v"]
+    except tomllib.TOMLDecodeError:
+        parsed = value.strip()
+    kind = Regime.__annotations__[key]
+    if isinstance(parsed, float) and "int" in kind and parsed.is_integer():
+        parsed = int(parsed)
+    if isinstance(parsed, int) and kind == "float":
+        parsed = float(parsed)
+    return key, parsed

@@ -1,0 +1,38 @@
+"""The three simulators behind one call: full (torch, the truth), reduced (exact, finite eta), flow (the limit eta -> 0)."""
+
+from __future__ import annotations
+
+from verify.errors import RegimeError
+from verify.regime import Regime
+from verify.simulate.trajectory import Events, Snapshot, Trajectory
+from verify.start import Start, draw
+
+__all__ = ["Events", "Snapshot", "Trajectory", "simulate", "simulate_trial"]
+
+
+def simulate(start: Start, simulator: str | None = None) -> Trajectory:
+    """Simulate from `start` with the named simulator (default: the regime's own).
+
+    Raises:
+        RegimeError: for an unknown simulator, or one that is not exact in this regime.
+        NumericError: when a sign of NaN would be taken.
+    """
+    name = simulator or start.regime.simulator
+    if name == "reduced":
+        from verify.simulate import reduced
+
+        return reduced.simulate(start)
+    if name == "flow":
+        from verify.simulate import flow
+
+        return flow.simulate(start)
+    if name == "full":
+        from verify.simulate import full
+
+        return full.simulate(start)
+    raise RegimeError(f"unknown simulator {name!r}; known: full, reduced, flow")
+
+
+def simulate_trial(regime: Regime, root: int, trial: int, simulator: str | None = None) -> Trajectory:
+    """Draw the start of `trial` and simulate it."""
+    return simulate(draw(regime, root, trial), simulator)
