@@ -100,9 +100,7 @@ def record_of(check: Check, regime: Regime) -> dict[str, Any]:
         tau, margin = (np.asarray(x, float) for x in check.curve)
         common = curve_times(regime)
         inside = (common >= tau[0] * (1 - 1e-9)) & (common <= tau[-1] * (1 + 1e-9))
-        record["curve"] = [
-            float(f"{m:.5g}") if ok else None for m, ok in zip(np.interp(common, tau, margin), inside, strict=True)
-        ]
+        record["curve"] = [float(f"{m:.5g}") if ok else None for m, ok in zip(np.interp(common, tau, margin), inside, strict=True)]
     return clean(record)
 
 

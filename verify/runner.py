@@ -50,9 +50,7 @@ class Plan:
     root: int
 
 
-def plan(
-    claims: Sequence[Claim], regimes: Sequence[Regime], seeds: int, root: int, *, suite: str = "default", homes: bool = True
-) -> Plan:
+def plan(claims: Sequence[Claim], regimes: Sequence[Regime], seeds: int, root: int, *, suite: str = "default", homes: bool = True) -> Plan:
     """Lay out a run. With `homes`, claims that declare home regimes are judged there instead of in `regimes`."""
     from verify.regime import get
 
@@ -78,9 +76,7 @@ def plan(
             if claim.undefined(regime) is None:
                 groups.setdefault(regime.name, (regime, []))[1].append(claim.id)
     trials = [
-        Task(f"{name}-{regime.hash}", regime, tuple(ids), root, seed)
-        for name, (regime, ids) in groups.items()
-        for seed in range(seeds)
+        Task(f"{name}-{regime.hash}", regime, tuple(ids), root, seed) for name, (regime, ids) in groups.items() for seed in range(seeds)
     ]
     return Plan(tuple(claims), tuple(used.values()), tuple(cells), tuple(free), tuple(tasks + trials), seeds, root)
 

@@ -22,9 +22,7 @@ TRIALS = "trials"
 
 def dumps(data: Any, indent: int | None = None) -> str:
     """JSON with sorted keys and no NaN: equal data give equal bytes."""
-    return json.dumps(
-        data, sort_keys=True, ensure_ascii=False, allow_nan=False, indent=indent, separators=None if indent else (",", ":")
-    )
+    return json.dumps(data, sort_keys=True, ensure_ascii=False, allow_nan=False, indent=indent, separators=None if indent else (",", ":"))
 
 
 def write_atomic(path: Path, text: str) -> None:
@@ -75,9 +73,7 @@ def read_run(directory: Path) -> dict[str, Any]:
     if not isinstance(record, dict) or not isinstance(record.get("verdicts"), list) or "run" not in record:
         raise RecordError(f"{directory / 'run.json'} is not a run record: it has no verdicts")
     if record.get("schema", 0) > SCHEMA:
-        raise RecordError(
-            f"{directory / 'run.json'} has schema {record['schema']}; this program reads up to {SCHEMA}: upgrade it"
-        )
+        raise RecordError(f"{directory / 'run.json'} has schema {record['schema']}; this program reads up to {SCHEMA}: upgrade it")
     return record
 
 

@@ -83,9 +83,7 @@ def from_counts(
     if numeric:
         return Outcome(NUMERIC, n, violations, reason=numeric)
     if delta >= 1:
-        return Outcome(
-            VACUOUS, n, violations, 0.0, 1.0, f"the stated bound is trivial: it allows a violation probability of {delta:.3g}"
-        )
+        return Outcome(VACUOUS, n, violations, 0.0, 1.0, f"the stated bound is trivial: it allows a violation probability of {delta:.3g}")
     low, high = (stats.lower_bound(violations, n), stats.upper_bound(violations, n)) if n else (0.0, 1.0)
     verdict = stats.decide(violations, n, delta)
     if exact is not None:
@@ -114,9 +112,7 @@ def from_counts(
             f"the conditioning event occurred in {n} of {len(holds)} trials; support needs {need}",
         )
     more = stats.trials_to_decide(violations, n, delta)
-    text = (
-        f"about {more} trials would decide" if more else "no affordable number of trials would decide: the rate is near the limit"
-    )
+    text = f"about {more} trials would decide" if more else "no affordable number of trials would decide: the rate is near the limit"
     return Outcome(INCONCLUSIVE, n, violations, low, high, text)
 
 

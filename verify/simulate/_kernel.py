@@ -387,9 +387,7 @@ def run(Q, K, q, k, V, Vm, l1, eta, grid, step_t3, inject_step, inject_kind, inj
             crossings, n_cross = log_crossings(crossings, n_cross, k, eta, dk, side_k, t, KS, 0)
         for i in range(n):
             if advance(V[i : i + 1], 2 * eta * l1[i], one) > 0:
-                crossings, n_cross = log_crossings(
-                    crossings, n_cross, V[i : i + 1], 2 * eta * l1[i], one, side_V[i : i + 1], t, VN, i
-                )
+                crossings, n_cross = log_crossings(crossings, n_cross, V[i : i + 1], 2 * eta * l1[i], one, side_V[i : i + 1], t, VN, i)
         before = Vm
         Vm = Vm + 2 * eta
         if before <= 0 < Vm and side_Vm[0] <= 0:

@@ -33,9 +33,7 @@ def simulate(start: Start, *, fault: Fault | None = None) -> Trajectory:
     """
     r = start.regime
     if r.L != 2 or r.supports != "disjoint":
-        raise RegimeError(
-            f"regime {r.name!r}: the reduced simulator is exact only for L=2 and disjoint supports; use simulator=full"
-        )
+        raise RegimeError(f"regime {r.name!r}: the reduced simulator is exact only for L=2 and disjoint supports; use simulator=full")
     if r.eta == 0:
         raise RegimeError(f"regime {r.name!r}: eta=0 is the limit; use simulator=flow, or give eta > 0")
     grid = grid_steps(r)
@@ -72,9 +70,7 @@ def simulate(start: Start, *, fault: Fault | None = None) -> Trajectory:
     )
 
 
-def assemble(
-    start: Start, simulator: str, tau: Array, records, events, first, counts, times: dict[str, float], until: Array
-) -> Trajectory:
+def assemble(start: Start, simulator: str, tau: Array, records, events, first, counts, times: dict[str, float], until: Array) -> Trajectory:
     """Build the Trajectory from a kernel's arrays (neurons innermost there, samples innermost here)."""
     r = start.regime
     rQ, rK, rq, rk, rV, rVm, rz = records
