@@ -32,7 +32,8 @@ from verify.claim import (
 from verify.errors import NumericError, RecordError, RegimeError, UnknownClaim, VerifyError
 from verify.regime import Regime
 from verify.simulate import Events, Snapshot, Trajectory, simulate, simulate_trial
-from verify.start import Start, draw
+from verify.simulate.trajectory import sigmoid
+from verify.start import Start, draw, normals
 
 __all__ = [
     "NOT_OCCURRED",
@@ -60,8 +61,10 @@ __all__ = [
     "custom",
     "draw",
     "everywhere",
+    "normals",
     "on_samples",
     "same_sign",
+    "sigmoid",
     "simulate",
     "simulate_trial",
     "slack_above",
