@@ -1,7 +1,9 @@
 """The catalogue: one module per section of the paper, one object per numbered statement. Importing it registers every claim."""
 
 from lemmas import (
+    stage1,
     stage2,
+    stage2_end,
     stage3,
     stage3_noise,
     stage4,
@@ -10,7 +12,9 @@ from lemmas import (
 )
 
 __all__ = [
+    "stage1",
     "stage2",
+    "stage2_end",
     "stage3",
     "stage3_noise",
     "stage4",

@@ -86,8 +86,10 @@ def _axes(place: tuple[np.intp, ...]) -> tuple[int | None, int | None]:
 def window(tr: Trajectory, a: float, b: float) -> list[Snapshot]:
     """Snapshots at a, at every grid time inside (a, b), and at b (clipped to the run)."""
     b = min(b, tr.end)
-    inside = tr.tau[(tr.tau > a * (1 + 1e-9)) & (tr.tau < b * (1 - 1e-9))]
-    return [tr.at(t) for t in [a, *inside, b]] if a <= b else []
+    if not a <= b:
+        return []
+    inside = range(*np.searchsorted(tr.tau, [a * (1 + 1e-9), b * (1 - 1e-9)]))
+    return [tr.at(a), *(tr.recorded(j) for j in inside), tr.at(b)]
 
 
 def throughout(

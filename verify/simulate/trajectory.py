@@ -175,11 +175,20 @@ class Trajectory:
         Otherwise, and for times within 1e-9 of a grid time, it is the recorded value at the first grid time not before it.
         """
         tau = self.time(when) if isinstance(when, str) else float(when)
-        if not np.isfinite(tau):
-            raise ValueError(f"time {when!r} was not reached in this trial")
-        j = self.index(tau)
-        if self.exact and abs(self.tau[j] - tau) > 1e-9 * abs(tau) and j > 0 and tau < self.end:
-            return self._continue(j - 1, tau)
+        if tau not in self._shots:
+            if not np.isfinite(tau):
+                raise ValueError(f"time {when!r} was not reached in this trial")
+            j = self.index(tau)
+            between = self.exact and abs(self.tau[j] - tau) > 1e-9 * abs(tau) and j > 0 and tau < self.end
+            self._shots[tau] = self._continue(j - 1, tau) if between else self.recorded(j)
+        return self._shots[tau]
+
+    @cached_property
+    def _shots(self) -> dict[float, Snapshot]:
+        return {}  # many claims ask for the same few times
+
+    def recorded(self, j: int) -> Snapshot:
+        """Every quantity at the j-th grid time."""
         values = {name: getattr(self, name)[j] for name in (*QUANTITIES, "gap_signal", "gap_noise")}
         return Snapshot(tau=float(self.tau[j]), **values)
 
