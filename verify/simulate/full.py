@@ -1,0 +1,183 @@
+"""The full simulator, the truth the others are held against: every weight of Eq. (1) trained in torch on Definition 2.1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from verify.data import Data, sample
+from verify.errors import RegimeError
+from verify.model import Transformer
+from verify.optim import ClosedForm, Doubt, SignGD
+from verify.regime import MAX_ELEMENTS, Regime
+from verify.simulate.recorder import Recorder, State
+from verify.simulate.reduced import Fault
+from verify.simulate.trajectory import QUANTITIES, Trajectory
+from verify.start import Array, Start, normals
+
+Gradient = Literal["closed", "autograd"]
+Projected = tuple[Tensor, Tensor, Tensor]
+
+
+def simulate(start: Start, *, gradient: Gradient = "closed", fault: Fault | None = None) -> Trajectory:
+    """Train the full model from the weights that complete `start`, over the regime's horizon.
+
+    Args:
+        gradient: "closed" takes signs in log space; "autograd" is the cross-check, and loses signs at large logit gaps.
+        fault: a value written into the weights just before a step.
+
+    Raises:
+        RegimeError: where the weights or the data do not fit in memory, L > 2, or eta = 0.
+        NumericError: when a sign of NaN would be taken.
+    """
+    data = sample(start.regime, start.root, start.trial)
+    return train(start, complete(start, data), data, gradient=gradient, fault=fault)
+
+
+def complete(start: Start, data: Data) -> Transformer:
+    r"""Weights whose inner products with mu and y_i xi_i are the start's, and which are Gaussian otherwise.
+
+    With a matrix A of rows a_j (y_i xi_i and mu) and $w = G + A^\top(AA^\top)^{-1}(c - AG)$, G i.i.d. $N(0,\sigma_0^2)$, w is
+    i.i.d. $N(0,\sigma_0^2)$ iff $c \sim N(0,\sigma_0^2AA^\top)$. On disjoint supports that is the start's law, and c are its
+    inner products; where supports overlap, c = |A| R^{1/2} |A|^{-1} c_start with R the correlations of the rows and |A| their
+    lengths, which has the right law and deviates from the start as little as the overlaps demand. All rows of a head are
+    shifted alike.
+
+    Raises:
+        RegimeError: if the weights do not fit in memory.
+    """
+    r = start.regime
+    if (size := 2 * (r.m_k + r.m_v) * r.dim) > MAX_ELEMENTS:
+        raise RegimeError(
+            f"regime {r.name!r}: {size} weights do not fit in memory (limit {MAX_ELEMENTS:g}); use the reduced or flow simulator"
+        )
+    rows = torch.cat([data.y[:, None] * data.noise[:, 0], torch.eye(1, r.dim, dtype=torch.float64)])
+    length = rows.norm(dim=1)
+    level, basis = torch.linalg.eigh((rows @ rows.T) / length / length[:, None])
+    level = level.clamp(min=0)
+    kept = level > len(level) * 1e-14
+    root = basis * level.sqrt() @ basis.T
+    inverse = basis[:, kept] / level[kept] @ basis[:, kept].T
+    if r.supports == "disjoint":
+        root = inverse = torch.eye(len(level), dtype=torch.float64)
+
+    def shift(weights: Tensor, noise: Array, signal: Array | float) -> Tensor:
+        """What to add to weights (k, d) so that they meet noise (k, n) and signal (k,)."""
+        target = torch.from_numpy(np.column_stack([noise, np.atleast_1d(signal)])) / length @ root
+        return (target - weights @ rows.T / length) @ inverse / length @ rows
+
+    def gaussian(name: str, count: int) -> Tensor:
+        return torch.from_numpy(r.sigma_0 * normals(start.root, start.trial, name, count, r.dim))
+
+    W_Q, W_K = gaussian("weights_query", r.m_k), gaussian("weights_key", r.m_k)
+    W_Q += shift(W_Q, start.query_noise, start.query_signal)
+    W_K += shift(W_K, start.key_noise, start.key_signal)
+    W_V = gaussian("weights_value", 2 * r.m_v).reshape(r.m_v, 2, r.dim).transpose(0, 1).contiguous()
+    mean = W_V.mean(1)
+    half = shift((mean[0] - mean[1])[None], start.value_noise[None], start.value_signal) / 2
+    W_V += torch.stack([half, -half])
+    return Transformer(W_Q, W_K, W_V)
+
+
+def train(
+    start: Start,
+    model: Transformer,
+    data: Data,
+    *,
+    gradient: Gradient = "closed",
+    optimizer: Callable[[Iterable[Any], float], torch.optim.Optimizer] = SignGD,
+    fault: Fault | None = None,
+) -> Trajectory:
+    """Train a copy of `model` on `data` and record it under `start`'s regime and trial.
+
+    Coordinates that no sample touches have gradient 0 and stay where they are, so the copy holds the touched ones only.
+
+    Args:
+        optimizer: made from (named parameters, eta). With gradient="closed" it is given the gradients' signs.
+
+    Raises:
+        RegimeError: if L > 2 or eta = 0.
+        NumericError: when a sign of NaN would be taken.
+    """
+    r = start.regime
+    if r.L != 2 or r.eta == 0:
+        raise RegimeError(f"regime {r.name!r}: the full simulator records L=2 and eta > 0 (given L={r.L}, eta={r.eta:g})")
+    data = data.columns(touched := data.touched)
+    model = model.columns(touched)
+    updates = optimizer(model.named_parameters(), r.eta)
+    closed = ClosedForm(data.x, data.y)
+    recorder = Recorder(start if r.supports == "disjoint" else _measured_start(start, model, data))
+    while True:
+        if fault is not None and recorder.taken == fault.step:
+            _inject(model, data, fault, r)
+        with torch.no_grad():
+            projected = model.project(data.x)
+        recorder.observe(_state(model, data, projected))
+        if recorder.done:
+            break
+        if gradient == "closed":
+            signs, doubt = closed(model, projected)
+            _count(recorder, data, doubt)
+            for name, weight in model.named_parameters():
+                weight.grad = signs[name]
+        else:
+            updates.zero_grad()
+            model.loss(data.x, data.y).backward()
+        updates.step()
+    return recorder.trajectory("full", exact=r.supports == "disjoint" and optimizer is SignGD)
+
+
+def _state(model: Transformer, data: Data, projected: Projected) -> State:
+    """The label-folded inner products and logit gaps of L = 2."""
+    query, key, value = projected
+    each, signal, noise = torch.arange(len(data.y)), data.position, data.noise_index[:, 0]
+    logits = query @ key.transpose(1, 2)
+    values = {
+        "query_noise": (data.y[:, None] * query[each, noise]).T,
+        "key_noise": (data.y[:, None] * key[each, noise]).T,
+        "query_signal": model.W_Q[:, 0],
+        "key_signal": model.W_K[:, 0],
+        "value_noise": data.y * value[each, noise],
+        "value_signal": model.v[0],
+    }
+    gap = lambda row: logits[each, row, signal] - logits[each, row, noise]  # noqa: E731
+    return State({q: values[q].detach().numpy().copy() for q in QUANTITIES}, gap(signal).numpy(), gap(noise).numpy())
+
+
+def _measured_start(start: Start, model: Transformer, data: Data) -> Start:
+    """The start whose inner products are those of the weights."""
+    with torch.no_grad():
+        return start.replace(**_state(model, data, model.project(data.x)).values)
+
+
+def _count(recorder: Recorder, data: Data, doubt: Doubt) -> None:
+    each, noise = torch.arange(len(data.y)), data.noise_index[:, 0]
+    recorder.uncertain["query_noise"] += int(doubt.query[each, noise].sum())
+    recorder.uncertain["key_noise"] += int(doubt.key[each, noise].sum())
+    recorder.uncertain["query_signal"] += int(doubt.query_first.sum())
+    recorder.uncertain["key_signal"] += int(doubt.key_first.sum())
+
+
+@torch.no_grad()
+def _inject(model: Transformer, data: Data, fault: Fault, r: Regime) -> None:
+    """Shift the weights so that one inner product takes the fault's value; a NaN reaches exactly the weights it is made of."""
+    vector = torch.zeros(data.x.shape[-1], dtype=torch.float64)
+    vector[0] = 1.0
+    if fault.quantity.endswith("noise"):
+        i = fault.index % r.n
+        vector = data.y[i] * data.noise[i, 0]
+    support = vector != 0
+    direction = vector[support] / vector[support].square().sum()
+    if fault.quantity.startswith("value"):
+        change = (fault.value - model.v @ vector) * direction / 2
+        model.W_V[0][:, support] += change
+        model.W_V[1][:, support] -= change
+        return
+    weights = model.W_Q if fault.quantity.startswith("query") else model.W_K
+    s = fault.index // r.n if fault.quantity.endswith("noise") else fault.index
+    missing = fault.value - weights[s] @ vector
+    weights[s, support] += missing * direction

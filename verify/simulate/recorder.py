@@ -1,0 +1,157 @@
+"""Turns the states of a discrete run, step by step, into the Trajectory: grid values, turns, crossings, measured times."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from verify.errors import NumericError
+from verify.simulate.trajectory import QUANTITIES, Events, Trajectory, grid_steps, with_measured
+from verify.start import Array, Start
+from verify.times import T3, formula_times
+
+CLIP = 690.0  # exp(690) is finite, and no ratio of inner products reaches it
+
+
+@dataclass(frozen=True)
+class State:
+    """Every inner product before one step, by quantity (shapes (m_k, n), (m_k,), (n,), ()), and both logit gaps (n,)."""
+
+    values: dict[str, Array]
+    gap_signal: Array
+    gap_noise: Array
+
+
+def log_sech(x: Array) -> Array:
+    """log of sigmoid(x)*sigmoid(-x): never underflows."""
+    return -np.abs(x) - 2 * np.log1p(np.exp(-np.abs(x)))
+
+
+class Recorder:
+    """Feed it the state of every step in order with `observe`; it asks nothing of how the steps were made."""
+
+    def __init__(self, start: Start) -> None:
+        self.start = start
+        self.grid = grid_steps(start.regime)
+        self.times = formula_times(start.regime)
+        self.step_t3 = math.ceil(self.times[T3] / start.regime.eta * (1 - 1e-12))
+        self.rows: list[State] = []
+        self.turns: dict[str, list[tuple[Array, Array, Array]]] = {q: [] for q in QUANTITIES}
+        self.crossings: dict[str, list[tuple[Array, Array, Array]]] = {q: [] for q in QUANTITIES}
+        self.first: dict[str, Array] = {}
+        self.uncertain = dict.fromkeys(QUANTITIES, 0)
+        self.zero = dict.fromkeys(QUANTITIES, 0)
+        self._step = -1
+        self._side: dict[str, Array] = {}
+        self._direction: dict[str, Array] = {}
+        self._before: dict[str, Array] = {}
+        self._t4_minus, self._t4_plus, self._failed = -1, -1, False
+        self._until = np.full(start.regime.m_k, -1.0)
+        self._open = np.ones(start.regime.m_k, bool)
+
+    def observe(self, state: State) -> None:
+        """Record the state before the next step.
+
+        Raises:
+            NumericError: if a value is not finite, with the step and the quantity.
+        """
+        self._step += 1
+        t = self._step
+        for name in QUANTITIES:
+            if not np.isfinite(state.values[name].sum()):
+                raise NumericError(t, name)
+        if not np.isfinite(state.gap_signal.sum() + state.gap_noise.sum()):
+            raise NumericError(t, "logits")
+        if t == 0:
+            self._side = {name: np.sign(x) for name, x in state.values.items()}
+        else:
+            self._increment(t - 1, state)
+        self._before = state.values
+        if t == self.grid[len(self.rows)]:
+            self.rows.append(state)
+        if t >= self.step_t3:
+            self._measure(t, state)
+
+    def _increment(self, t: int, state: State) -> None:
+        for name, after in state.values.items():
+            before = self._before[name]
+            direction = np.sign(after - before)
+            self.zero[name] += int(np.count_nonzero(direction == 0))
+            if t == 0:
+                self.first[name] = direction
+            elif (turned := direction != self._direction[name]).any():
+                self._log(self.turns[name], turned, direction, np.full(after.shape, float(t)))
+            self._direction[name] = direction
+            side = np.sign(after)
+            if (crossed := (side != 0) & (side != self._side[name])).any():
+                with np.errstate(invalid="ignore", divide="ignore"):
+                    where = np.clip(1 - after / (after - before), 0.0, 1.0)
+                self._log(self.crossings[name], crossed, side, t + where)
+                self._side[name] = np.where(crossed, side, self._side[name])
+
+    @staticmethod
+    def _log(log: list[tuple[Array, Array, Array]], which: Array, sign: Array, time: Array) -> None:
+        flat = np.flatnonzero(which)
+        log.append((np.asarray(time).ravel()[flat], flat, np.asarray(sign).ravel()[flat]))
+
+    def _measure(self, t: int, state: State) -> None:
+        """T_4^- (Eq. 29), T_4^+ (Eq. 42) and T_{4,s}^{(30)} (Eq. 30), as in the reduced simulator."""
+        la, lb = log_sech(state.gap_signal), log_sech(state.gap_noise)
+        ratio = np.exp(np.clip(la - lb, -CLIP, CLIP))
+        noise, signal = np.abs(state.values["query_noise"]), np.abs(state.values["query_signal"])[:, None]
+        if not self._failed:
+            self._failed = not bool((noise >= 2 * ratio * signal).all())
+            if not self._failed or self._t4_minus < 0:
+                self._t4_minus = t
+        if self._failed and self._t4_plus < 0 and bool((ratio * signal >= 2 * noise).all()):
+            self._t4_plus = t
+        if self._open.any():
+            top = max(la.max(), lb.max())
+            total = np.abs(state.values["query_noise"] @ np.exp(lb - top))
+            holds = total >= 2 * np.exp(la - top).sum() * signal[:, 0]
+            self._until[self._open & holds] = t
+            self._open &= holds
+            self._until[~self._open & (self._until < 0)] = self.step_t3
+
+    @property
+    def taken(self) -> int:
+        """How many states were observed: the number of the step that comes next."""
+        return self._step + 1
+
+    @property
+    def done(self) -> bool:
+        """Whether the last grid time has been observed."""
+        return len(self.rows) == len(self.grid)
+
+    def trajectory(self, simulator: str, exact: bool) -> Trajectory:
+        """The record. `exact`: the paths are piecewise linear with speeds l_i, 1, 2 l_i, 2."""
+        eta = self.start.regime.eta
+        reached = lambda step: step * eta if step >= 0 else math.nan  # noqa: E731
+        shapes = {name: x.shape for name, x in self._before.items()}
+        return Trajectory(
+            regime=self.start.regime,
+            simulator=simulator,
+            start=self.start,
+            tau=self.grid * eta,
+            **{name: np.stack([row.values[name] for row in self.rows]) for name in QUANTITIES},
+            gap_signal=np.stack([row.gap_signal for row in self.rows]),
+            gap_noise=np.stack([row.gap_noise for row in self.rows]),
+            turns={name: _events(shapes[name], log, eta) for name, log in self.turns.items()},
+            crossings={name: _events(shapes[name], log, eta) for name, log in self.crossings.items()},
+            initial_direction=self.first,
+            uncertain=self.uncertain,
+            zero=self.zero,
+            times=with_measured(self.times, reached(self._t4_minus if self._failed else -1), reached(self._t4_plus)),
+            noise_dominates_until=np.where(self._until >= 0, self._until * eta, np.nan),
+            exact=exact,
+        )
+
+
+def _events(shape: tuple[int, ...], log: list[tuple[Array, Array, Array]], eta: float) -> Events:
+    if not log:
+        return Events(shape, np.empty(0), np.empty(0, np.int64), np.empty(0, np.int8))
+    time, index, sign = (np.concatenate(x) for x in zip(*log, strict=True))
+    order = np.lexsort((index, time))
+    return Events(shape, time[order] * eta, index[order], sign[order].astype(np.int8))
