@@ -1,7 +1,7 @@
-"""The compiled loop of the flow (claims.md R.5): windows between events, every sign in them certified by an enclosure or located.
+"""Enclosures for the flow (claims.md R.5): on a short window, can a sign change, and if so when first?
 
-Between turns an inner product is X(t) = B + S t and a logit gap is a quadratic polynomial, so nothing is ever integrated: a
-window (a, b] is accepted when no direction can change inside it, else it ends at the first change. Arrays are (n, m_k).
+Between turns an inner product is linear in t and a logit gap quadratic, so every predicate is a second-order Taylor polynomial
+F0 + F1 x + F2 x^2 in x = t - ta plus a remainder of at most D (x/h)^2 on the window [ta, ta+h]. Arrays are (n, m_k).
 """
 
 from __future__ import annotations
@@ -12,52 +12,34 @@ import numpy as np
 from numba import njit
 
 CLIP = 690.0  # exp(690) is finite, and no ratio of inner products reaches it
-QN, KN, QS, KS, VN, VS = 0, 1, 2, 3, 4, 5
 TINY = 1e-10  # relative width to which an event of a smooth predicate is located
-HOLD = 1e-4  # relative time for which a sliding entity keeps its direction
 _FAST = {"reassoc", "nsz", "contract"}
 
+# Rows of the table of `at` (values at ta) and of `widen` (what they give on a window), per sample.
+U, U1, W, W1, TU, TW, R, GAP, WD, WA, WB, LA, LB, M1 = range(14)
+RLO, RHI, P0, P1, P2, P3 = range(6)  # P0..P3: weights of F0, F1, F2 and the remainder; three blocks of four: D, E noise, E signal
+D_ROW, B_ROW, A_ROW, SIGN = 2, 6, 10, 14  # SIGN: of V_i - V_mu inside the window
+TABLE_ROWS, WINDOW_ROWS = 14, 15
 
-@njit(cache=True, inline="always")
-def log_sech(x):
-    """log of sigmoid(x)*sigmoid(-x): never underflows."""
-    return -abs(x) - 2 * math.log1p(math.exp(-abs(x)))
 
-
-@njit(cache=True, inline="always")
-def bounded_exp(x):
+@njit(cache=True)
+def clipped_exp(x):
     """exp, kept finite and positive."""
     return math.exp(min(max(x, -CLIP), CLIP))
 
 
-@njit(cache=True)
-def push(log, used, kind, index, sign, tau):
-    """Append one event, doubling the buffer when it is full. Rows: kind, index, sign, time."""
-    if used[0] == log.shape[0]:
-        bigger = np.empty((2 * log.shape[0], 4))
-        bigger[: log.shape[0]] = log
-        log = bigger
-    row = used[0]
-    log[row, 0] = kind
-    log[row, 1] = index
-    log[row, 2] = sign
-    log[row, 3] = tau
-    used[0] += 1
-    return log
-
-
 @njit(cache=True, fastmath=_FAST)
-def gap_polynomials(BQ, SQ, BK, SK, Bq, Sq, Bk, Sk, out):
+def gap_polynomials(Q, SQ, K, SK, q, Sq, k, Sk, out):
     """Coefficients in t of one sample's u = z_11 - z_12 = sum q(k-K) (out[:3]) and w = z_21 - z_22 = sum Q(k-K) (out[3:])."""
     u0 = u1 = u2 = w0 = w1 = w2 = 0.0
-    for j in range(BQ.shape[0]):
-        d0 = Bk[j] - BK[j]
+    for j in range(Q.shape[0]):
+        d0 = k[j] - K[j]
         d1 = Sk[j] - SK[j]
-        u0 += Bq[j] * d0
-        u1 += Bq[j] * d1 + Sq[j] * d0
+        u0 += q[j] * d0
+        u1 += q[j] * d1 + Sq[j] * d0
         u2 += Sq[j] * d1
-        w0 += BQ[j] * d0
-        w1 += BQ[j] * d1 + SQ[j] * d0
+        w0 += Q[j] * d0
+        w1 += Q[j] * d1 + SQ[j] * d0
         w2 += SQ[j] * d1
     out[0] = u0
     out[1] = u1
@@ -67,253 +49,315 @@ def gap_polynomials(BQ, SQ, BK, SK, Bq, Sq, Bk, Sk, out):
     out[5] = w2
 
 
-@njit(cache=True, inline="always")
-def quadratic_range(c0, c1, c2, ta, tb):
-    """(min, max) of c0 + c1 t + c2 t^2 on [ta, tb]."""
-    xa = c0 + ta * (c1 + ta * c2)
-    xb = c0 + tb * (c1 + tb * c2)
-    lo = min(xa, xb)
-    hi = max(xa, xb)
-    if c2 != 0.0:
-        v = -c1 / (2 * c2)
-        if ta < v < tb:
-            xv = c0 + v * (c1 + v * c2)
-            lo = min(lo, xv)
-            hi = max(hi, xv)
-    return lo, hi
-
-
-@njit(cache=True, inline="always")
-def log_sech_range(lo, hi):
-    """(min, max) of log_sech for an argument in [lo, hi]."""
-    far = max(abs(lo), abs(hi))
-    near = 0.0 if lo <= 0.0 <= hi else min(abs(lo), abs(hi))
-    return log_sech(far), log_sech(near)
-
-
-@njit(cache=True, inline="always")
-def sigmoid(x):
-    """Logistic function without overflow."""
-    return 1 / (1 + math.exp(-x)) if x > -CLIP else 0.0
-
-
-@njit(cache=True, inline="always")
-def log_logistic(x):
-    """log g = -log(1 + e^x)."""
-    return -x - math.log1p(math.exp(-x)) if x > 0 else -math.log1p(math.exp(x))
-
-
 @njit(cache=True)
-def ratio_range(c, ta, tb):
-    """Range of R = s11 s12/(s21 s22) of the sample with gap polynomials c on [ta, tb]."""
-    ulo, uhi = quadratic_range(c[0], c[1], c[2], ta, tb)
-    wlo, whi = quadratic_range(c[3], c[4], c[5], ta, tb)
-    alo, ahi = log_sech_range(ulo, uhi)
-    blo, bhi = log_sech_range(wlo, whi)
-    return bounded_exp(alo - bhi), bounded_exp(ahi - blo)
-
-
-@njit(cache=True)
-def enclose(c, BV, BVm, l1, ta, tb, W):
-    """Enclose the weights of all samples on [ta, tb], up to one common positive factor at each time.
-
-    Rows of W: 0, 1 = range of R; 2, 3 = a_i over the largest a at ta, and its largest deviation on [ta, tb];
-    4, 5 and 6, 7 = the same for a_i and b_i over the largest of both. (All without the sign of V_i - V_mu.)
-    """
-    n = BV.shape[0]
-    mean_a = 0.0
-    mean_b = 0.0
-    for i in range(n):
-        mean_a += abs(BV[i] - BVm + 2 * (l1[i] - 1) * ta)
-        mean_b += abs(BV[i] - BVm + 2 * (l1[i] - 1) * tb)
-    mean_a = math.log(max(mean_a, 1e-300))
-    mean_b = math.log(max(mean_b, 1e-300))
+def at(c, V, Vm, l1, t, T):
+    """Fill the table T with the values at t: gaps, their derivatives, R = s11 s12/(s21 s22), and the weights g s11 s12 (g s21 s22)
+    over (about) the largest, with the derivatives of their logarithms. The factor V_i - V_mu is kept apart, as GAP."""
+    n = V.shape[0]
     top_a = -np.inf
     top = -np.inf
     for i in range(n):
-        ulo, uhi = quadratic_range(c[i, 0], c[i, 1], c[i, 2], ta, tb)
-        wlo, whi = quadratic_range(c[i, 3], c[i, 4], c[i, 5], ta, tb)
-        alo, ahi = log_sech_range(ulo, uhi)
-        blo, bhi = log_sech_range(wlo, whi)
-        W[0, i] = bounded_exp(alo - bhi)
-        W[1, i] = bounded_exp(ahi - blo)
-        # y f = (s11 + s21) V_mu + (s12 + s22) V_i, in which both values grow
-        va = BV[i] + 2 * l1[i] * ta
-        vb = BV[i] + 2 * l1[i] * tb
-        ma = BVm + 2 * ta
-        mb = BVm + 2 * tb
-        slo = sigmoid(ulo) + sigmoid(wlo)
-        shi = sigmoid(uhi) + sigmoid(whi)
-        m1 = min(slo * ma + (2 - slo) * va, shi * ma + (2 - shi) * va)
-        m2 = max(slo * mb + (2 - slo) * vb, shi * mb + (2 - shi) * vb)
-        glo = log_logistic(m2)
-        ghi = log_logistic(m1)
-        da = math.log(max(abs(va - ma), 1e-300)) - mean_a
-        db = math.log(max(abs(vb - mb), 1e-300)) - mean_b
-        lo = glo + min(da, db)
-        hi = ghi + max(da, db)
-        # the value at ta
-        u = c[i, 0] + ta * (c[i, 1] + ta * c[i, 2])
-        w = c[i, 3] + ta * (c[i, 4] + ta * c[i, 5])
-        s = sigmoid(u) + sigmoid(w)
-        now = log_logistic(s * ma + (2 - s) * va) + da
-        W[2, i] = now + log_sech(u)
-        W[3, i] = lo + alo
-        W[4, i] = hi + ahi
-        W[5, i] = now + log_sech(w)
-        W[6, i] = lo + blo
-        W[7, i] = hi + bhi
-        top_a = max(top_a, W[2, i])
-        top = max(top, W[2, i], W[5, i])
+        u = c[i, 0] + t * (c[i, 1] + t * c[i, 2])
+        w = c[i, 3] + t * (c[i, 4] + t * c[i, 5])
+        u1 = c[i, 1] + 2 * t * c[i, 2]
+        w1 = c[i, 4] + 2 * t * c[i, 5]
+        eu = math.exp(-abs(u))
+        ew = math.exp(-abs(w))
+        su = 1 / (1 + eu) if u >= 0 else eu / (1 + eu)
+        sw = 1 / (1 + ew) if w >= 0 else ew / (1 + ew)
+        v = V[i] + 2 * l1[i] * t
+        gap = v - Vm - 2 * t
+        margin = 2 * v - (su + sw) * gap  # y f = (s11 + s21) V_mu + (s12 + s22) V_i
+        slope = 4 * l1[i] - (eu / (1 + eu) ** 2 * u1 + ew / (1 + ew) ** 2 * w1) * gap - (su + sw) * 2 * (l1[i] - 1)
+        em = math.exp(-abs(margin))
+        log_g1 = -slope / (1 + em) if margin >= 0 else -slope * em / (1 + em)
+        T[U, i] = u
+        T[U1, i] = u1
+        T[W, i] = w
+        T[W1, i] = w1
+        T[TU, i] = (1 - eu) / (1 + eu) if u >= 0 else (eu - 1) / (1 + eu)
+        T[TW, i] = (1 - ew) / (1 + ew) if w >= 0 else (ew - 1) / (1 + ew)
+        T[R, i] = clipped_exp(abs(w) - abs(u)) * ((1 + ew) / (1 + eu)) ** 2
+        T[GAP, i] = gap
+        T[M1, i] = slope
+        T[LA, i] = log_g1 - T[TU, i] * u1
+        T[LB, i] = log_g1 - T[TW, i] * w1
+        T[WA, i] = -abs(u) - max(margin, 0.0)
+        T[WB, i] = -abs(w) - max(margin, 0.0)
+        T[WD, i] = 1 / (1 + em)
+        top_a = max(top_a, T[WA, i])
+        top = max(top, T[WA, i], T[WB, i])
     for i in range(n):
-        xa = bounded_exp(W[2, i] - top_a)
-        scale = top_a - top
-        dev = max(bounded_exp(W[4, i] - top_a) - xa, xa - bounded_exp(W[3, i] - top_a), 0.0)
-        xb = bounded_exp(W[5, i] - top)
-        dev_b = max(bounded_exp(W[7, i] - top) - xb, xb - bounded_exp(W[6, i] - top), 0.0)
-        shrink = bounded_exp(scale)
-        W[2, i] = xa
-        W[3, i] = dev
-        W[4, i] = xa * shrink
-        W[5, i] = dev * shrink
-        W[6, i] = xb
-        W[7, i] = dev_b
+        # (1 + e^-|u|) = 2/(1 + |tanh(u/2)|)
+        fa = T[WD, i] * ((1 + abs(T[TU, i])) / 2) ** 2
+        fb = T[WD, i] * ((1 + abs(T[TW, i])) / 2) ** 2
+        T[WD, i] = fa * clipped_exp(T[WA, i] - top_a)
+        T[WA, i] = fa * clipped_exp(T[WA, i] - top)
+        T[WB, i] = fb * clipped_exp(T[WB, i] - top)
+
+
+@njit(cache=True)
+def remainder(rate, curvature, h):
+    """Bound of |e^x - 1 - rate x| at x = h where |log-derivative - rate x| <= curvature x^2/2."""
+    x = abs(rate) * h + 0.5 * curvature * h * h
+    growth = 1 + x + x * x if x < 1 else clipped_exp(x)
+    return 0.5 * curvature * h * h + 0.5 * x * x * growth
+
+
+@njit(cache=True)
+def weigh(out, row, i, weight, rate, curvature, gap, gap1, h):
+    """Rows of one weight times the linear factor gap + gap1 x; returns the third-order coefficient."""
+    out[row, i] = weight * gap
+    out[row + 1, i] = weight * (gap1 + rate * gap)
+    out[row + 2, i] = weight * rate * gap1
+    out[row + 3, i] = weight * remainder(rate, curvature, h) * max(abs(gap), abs(gap + gap1 * h))
+    return abs(weight * rate * gap1) * h**3
+
+
+@njit(cache=True)
+def widen(c, T, l1, h, out, cubic):
+    """From the table at ta: range of R on [ta, ta+h] (RLO, RHI), and the weights of the two sums' Taylor polynomials.
+
+    cubic[0], cubic[1]: bounds of the third-order terms of the sums D and E. One common factor e^{rate x} is divided out of each.
+    """
+    n = l1.shape[0]
+    total_d = 0.0
+    rate_d = 0.0
+    total_e = 0.0
+    rate_e = 0.0
+    for i in range(n):
+        d = T[WD, i] * abs(T[GAP, i])
+        a = T[WA, i] * abs(T[GAP, i])
+        b = T[WB, i] * abs(T[GAP, i]) * l1[i]
+        total_d += d
+        rate_d += d * T[LA, i]
+        total_e += a + b
+        rate_e += a * T[LA, i] + b * T[LB, i]
+    rate_d = rate_d / total_d if total_d > 0 else 0.0
+    rate_e = rate_e / total_e if total_e > 0 else 0.0
+    cubic[0] = 0.0
+    cubic[1] = 0.0
+    for i in range(n):
+        u2 = 2 * abs(c[i, 2])
+        w2 = 2 * abs(c[i, 5])
+        du = (abs(T[U1, i]) + 0.5 * u2 * h) * h
+        dw = (abs(T[W1, i]) + 0.5 * w2 * h) * h
+        tu = min(1.0, (abs(T[U, i]) + du) / 2)  # bounds |tanh(u/2)|, the slope of log s11 s12
+        tw = min(1.0, (abs(T[W, i]) + dw) / 2)
+        x = tu * du + tw * dw
+        out[RLO, i] = T[R, i] * (1 - x if x < 0.5 else clipped_exp(-x))
+        out[RHI, i] = T[R, i] * (1 + x + x * x if x < 1 else clipped_exp(x))
+        # second derivatives: |sigmoid''| <= 0.0963, |log_sech''| <= u'^2/2 + tanh |u''|, |log g''| <= margin'^2/4 + |margin''|
+        up = abs(T[U1, i]) + u2 * h
+        wp = abs(T[W1, i]) + w2 * h
+        gap = T[GAP, i]
+        gap1 = 2 * (l1[i] - 1)
+        m2 = (0.0963 * (up * up + wp * wp) + 0.25 * (u2 + w2)) * max(abs(gap), abs(gap + gap1 * h)) + 0.5 * (up + wp) * abs(gap1)
+        cg = 0.25 * (abs(T[M1, i]) + m2 * h) ** 2 + m2
+        ca = cg + 0.5 * up * up + tu * u2
+        cb = cg + 0.5 * wp * wp + tw * w2
+        out[SIGN, i] = 1.0 if gap + 0.5 * h * gap1 >= 0.0 else -1.0
+        cubic[0] += weigh(out, D_ROW, i, T[WD, i], T[LA, i] - rate_d, ca, gap, gap1, h) * (l1[i] + 1)
+        cubic[1] += weigh(out, B_ROW, i, T[WB, i], T[LB, i] - rate_e, cb, gap, gap1, h) * l1[i]
+        cubic[1] += weigh(out, A_ROW, i, T[WA, i], T[LA, i] - rate_e, ca, gap, gap1, h)
+
+
+@njit(cache=True)
+def positive(f0, f1, f2, dev, h):
+    """Whether F0 + F1 x + F2 x^2 - D (x/h)^2 > 0 for all x in [0, h]."""
+    a = f2 - dev / (h * h)
+    if not (f0 > 0.0 and f0 + h * (f1 + h * a) > 0.0):
+        return False
+    return a <= 0.0 or f1 >= 0.0 or -f1 >= 2 * a * h or f1 * f1 < 4 * a * f0
+
+
+@njit(cache=True)
+def safe_step(f0, f1, f2, dev, h):
+    """Just short of the first zero of F0 + F1 x + F2 x^2 - D (x/h)^2, at most 0.9 h: the next window to try."""
+    a = f2 - dev / (h * h)
+    x = h
+    disc = f1 * f1 - 4 * a * f0
+    if f0 > 0.0 and disc >= 0.0:
+        z = -0.5 * (f1 + math.copysign(math.sqrt(disc), f1))
+        if z != 0.0 and f0 / z > 0.0:
+            x = min(x, f0 / z)
+        if a != 0.0 and z / a > 0.0:
+            x = min(x, z / a)
+    elif f0 <= 0.0:
+        x = 0.0
+    return min(0.999 * x, 0.9 * h)
 
 
 @njit(cache=True, fastmath=_FAST)
-def undecided_pairs(BQ, SQ, side, qa, qb, ta, tb, rlo, rhi):
+def undecided_pairs(Q, SQ, side, qa, qb, ta, tb, rlo, rhi):
     """How many pairs of one sample may have Q + R q leave their side on [ta, tb]: linear in t and in R, so four corners decide."""
     bad = 0
-    for j in range(BQ.shape[0]):
-        xa = BQ[j] + SQ[j] * ta
-        xb = BQ[j] + SQ[j] * tb
+    for j in range(Q.shape[0]):
+        xa = Q[j] + SQ[j] * ta
+        xb = Q[j] + SQ[j] * tb
         low = min(side[j] * (xa + rlo * qa[j]), side[j] * (xa + rhi * qa[j]))
-        low = min(low, side[j] * (xb + rlo * qb[j]), side[j] * (xb + rhi * qb[j]))
+        low = min(low, min(side[j] * (xb + rlo * qb[j]), side[j] * (xb + rhi * qb[j])))
         bad += 1 if low <= 0.0 else 0
     return bad
 
 
 @njit(cache=True)
-def pair_leaves(BQ, SQ, Bq, Sq, side, c, ta, tb, scale, doubts):
-    """First time in (ta, tb] at which Q + R q has left its side (located to TINY*scale), or inf. doubts[0] counts touches."""
-    t0 = ta
-    step = tb - ta
-    while t0 < tb:
-        t1 = min(t0 + step, tb)
-        rlo, rhi = ratio_range(c, t0, t1)
-        xa = BQ + SQ * t0
-        xb = BQ + SQ * t1
-        qa = Bq + Sq * t0
-        qb = Bq + Sq * t1
-        low = min(min(side * (xa + rlo * qa), side * (xa + rhi * qa)), min(side * (xb + rlo * qb), side * (xb + rhi * qb)))
-        if low > 0.0:
-            t0 = t1
-            step *= 2
-        elif t1 - t0 <= TINY * scale:
-            rlo, rhi = ratio_range(c, t1, t1)
-            if side * (xb + rlo * qb) <= 0.0:
-                return t1
+def pair_leaves(Q, SQ, q, Sq, side, c, ta, tb, scale, doubts):
+    """First time in (ta, tb] at which side*(Q + R q) <= 0 (located to TINY*scale), or inf. doubts[0] counts touches."""
+    t = ta
+    h = tb - ta
+    while t < tb:
+        h = min(h, tb - t)
+        u = c[0] + t * (c[1] + t * c[2])
+        w = c[3] + t * (c[4] + t * c[5])
+        u1 = c[1] + 2 * t * c[2]
+        w1 = c[4] + 2 * t * c[5]
+        eu = math.exp(-abs(u))
+        ew = math.exp(-abs(w))
+        r = clipped_exp(abs(w) - abs(u)) * ((1 + ew) / (1 + eu)) ** 2
+        du = (abs(u1) + abs(c[2]) * h) * h
+        dw = (abs(w1) + abs(c[5]) * h) * h
+        tu = min(1.0, (abs(u) + du) / 2)
+        tw = min(1.0, (abs(w) + dw) / 2)
+        rate = math.copysign((1 - ew) / (1 + ew), w) * w1 - math.copysign((1 - eu) / (1 + eu), u) * u1
+        curvature = 0.5 * (abs(u1) + 2 * abs(c[2]) * h) ** 2 + 0.5 * (abs(w1) + 2 * abs(c[5]) * h) ** 2
+        curvature += 2 * (tu * abs(c[2]) + tw * abs(c[5]))
+        x = q + Sq * t
+        f0 = side * (Q + SQ * t + r * x)
+        f1 = side * (SQ + r * (Sq + rate * x))
+        f2 = side * r * rate * Sq
+        dev = r * remainder(rate, curvature, h) * max(abs(x), abs(x + Sq * h))
+        if positive(f0, f1, f2, dev, h):
+            t = tb if h >= tb - t else t + h
+            h *= 8
+        elif h <= TINY * scale:
+            t = min(t + h, tb)
+            if side * (Q + SQ * t + r * clipped_exp(rate * h) * (q + Sq * t)) <= 0.0:
+                return t
             doubts[0] += 1
-            t0 = t1
-            step *= 2
+            h *= 2
         else:
-            step = (t1 - t0) / 2
+            h = max(safe_step(f0, f1, f2, dev, h), TINY * scale)
     return np.inf
 
 
 @njit(cache=True, fastmath=_FAST)
-def sum_ranges(B, S, W0, W1, sb, ta, tb, xa, xb, dev):
-    """Per neuron: sum_i sb_i W0_i X_i at both ends, and a bound on what the deviations W1 of the weights add in between."""
+def sum_series(B, S, b, s, t, h, out, row, F):
+    """Taylor rows of sum_i weight_i(t) (B_i - b)(t) for all neurons: F[0..2] coefficients, F[3] bound of the remainder."""
     n, m = B.shape
     for j in range(m):
-        xa[j] = 0.0
-        xb[j] = 0.0
-        dev[j] = 0.0
+        F[0, j] = 0.0
+        F[1, j] = 0.0
+        F[2, j] = 0.0
+        F[3, j] = 0.0
     for i in range(n):
-        w = sb[i] * W0[i]
-        d = W1[i]
+        p0 = out[row, i]
+        p1 = out[row + 1, i]
+        p2 = out[row + 2, i]
+        p3 = out[row + 3, i]
         for j in range(m):
-            x = B[i, j] + S[i, j] * ta
-            y = B[i, j] + S[i, j] * tb
-            xa[j] += w * x
-            xb[j] += w * y
-            dev[j] += d * max(abs(x), abs(y))
+            r = S[i, j] - s[j]
+            y = B[i, j] - b[j] + r * t
+            F[0, j] += p0 * y
+            F[1, j] += p1 * y + p0 * r
+            F[2, j] += p2 * y + p1 * r
+            F[3, j] += p3 * max(abs(y), abs(y + r * h))
 
 
 @njit(cache=True)
-def neuron_margin(kind, j, BQ, SQ, BK, SK, Bq, Sq, Bk, Sk, sb, W, ta, tb):
-    """Enclosure of one neuron's predicate on [ta, tb]: (value at ta, value at tb with the weights of ta, deviation).
-
-    A predicate whose terms all have one sign throughout has deviation 0, whatever the weights.
-    """
-    n = BQ.shape[0]
-    xa = 0.0
-    xb = 0.0
-    dev = 0.0
+def neuron_series(B, S, b, s, t, h, out, row, F):
+    """`sum_series` for one neuron: B, S are its column. Returns whether all terms have one sign on the window (then 1 or -1)."""
     lo = np.inf
     hi = -np.inf
-    qa = Bq[j] + Sq[j] * ta
-    qb = Bq[j] + Sq[j] * tb
-    ka = Bk[j] + Sk[j] * ta
-    kb = Bk[j] + Sk[j] * tb
-    for i in range(n):
-        if kind == QS:
-            ya = sb[i] * (BK[i, j] + SK[i, j] * ta - ka)
-            yb = sb[i] * (BK[i, j] + SK[i, j] * tb - kb)
-            xa += W[2, i] * ya
-            xb += W[2, i] * yb
-            dev += W[3, i] * max(abs(ya), abs(yb))
-            lo = min(lo, ya, yb)
-            hi = max(hi, ya, yb)
-        else:
-            ya = -sb[i] * (BQ[i, j] + SQ[i, j] * ta)
-            yb = -sb[i] * (BQ[i, j] + SQ[i, j] * tb)
-            za = -sb[i] * qa
-            zb = -sb[i] * qb
-            xa += W[6, i] * ya + W[4, i] * za
-            xb += W[6, i] * yb + W[4, i] * zb
-            dev += W[7, i] * max(abs(ya), abs(yb)) + W[5, i] * max(abs(za), abs(zb))
-            lo = min(lo, ya, yb, za, zb)
-            hi = max(hi, ya, yb, za, zb)
-    if lo > 0.0 or hi < 0.0:
-        dev = 0.0
-    return xa, xb, dev
+    for x in range(4):
+        F[x] = 0.0
+    for i in range(B.shape[0]):
+        r = S[i] - s
+        y = B[i] - b + r * t
+        F[0] += out[row, i] * y
+        F[1] += out[row + 1, i] * y + out[row, i] * r
+        F[2] += out[row + 2, i] * y + out[row + 1, i] * r
+        F[3] += out[row + 3, i] * max(abs(y), abs(y + r * h))
+        y *= out[SIGN, i]
+        r *= out[SIGN, i]
+        lo = min(lo, y, y + r * h)
+        hi = max(hi, y, y + r * h)
+    return 1.0 if lo > 0.0 else (-1.0 if hi < 0.0 else 0.0)
+
+
+@njit(cache=True, fastmath=_FAST)
+def add_signal(F, q, s, t, h, out):
+    """Add sum_i a_i(t) q(t) to the Taylor row of one neuron. Returns the sign that all its terms share, or 0."""
+    x = q + s * t
+    p0 = p1 = p2 = p3 = 0.0
+    up = 0
+    for i in range(out.shape[1]):
+        p0 += out[A_ROW, i]
+        p1 += out[A_ROW + 1, i]
+        p2 += out[A_ROW + 2, i]
+        p3 += out[A_ROW + 3, i]
+        up += 1 if out[SIGN, i] > 0.0 else 0
+    F[0] += p0 * x
+    F[1] += p1 * x + p0 * s
+    F[2] += p2 * x + p1 * s
+    F[3] += p3 * max(abs(x), abs(x + s * h))
+    if x * (x + s * h) <= 0.0 or 0 < up < out.shape[1]:
+        return 0.0
+    return math.copysign(1.0, x) if up > 0 else -math.copysign(1.0, x)
 
 
 @njit(cache=True)
-def neuron_leaves(kind, j, side, BQ, SQ, BK, SK, Bq, Sq, Bk, Sk, sb, c, BV, BVm, l1, W, ta, tb, scale, doubts):
+def neuron_certain(query, j, side, Q, SQ, K, SK, q, Sq, k, Sk, t, h, out, cubic, F):
+    """Whether neuron j's predicate (query: sum a(K-k); else -sum(a q + b Q)) keeps its side on [t, t+h]; F gets its Taylor row."""
+    if query:
+        common = neuron_series(K[:, j], SK[:, j], k[j], Sk[j], t, h, out, D_ROW, F)
+        F[3] += cubic[0]
+    else:
+        common = neuron_series(Q[:, j], SQ[:, j], 0.0, 0.0, t, h, out, B_ROW, F)
+        other = add_signal(F, q[j], Sq[j], t, h, out)
+        common = -common if common == other else 0.0
+        F[3] += cubic[1]
+        side = -side
+    F[0] *= side
+    F[1] *= side
+    F[2] *= side
+    if not query:
+        side = -side
+    return common == side or positive(F[0], F[1], F[2], F[3], h)
+
+
+@njit(cache=True)
+def neuron_leaves(query, j, side, Q, SQ, K, SK, q, Sq, k, Sk, c, V, Vm, l1, ta, tb, scale, T, out, cubic, F, doubts):
     """First time in (ta, tb] at which neuron j's predicate has left its side (located to TINY*scale), or inf."""
-    t0 = ta
-    step = tb - ta
-    while t0 < tb:
-        t1 = min(t0 + step, tb)
-        enclose(c, BV, BVm, l1, t0, t1, W)
-        xa, xb, dev = neuron_margin(kind, j, BQ, SQ, BK, SK, Bq, Sq, Bk, Sk, sb, W, t0, t1)
-        if min(side * xa, side * xb) > dev:
-            t0 = t1
-            step *= 2
-        elif t1 - t0 <= TINY * scale:
-            enclose(c, BV, BVm, l1, t1, t1, W)
-            xa, xb, dev = neuron_margin(kind, j, BQ, SQ, BK, SK, Bq, Sq, Bk, Sk, sb, W, t1, t1)
-            if side * xa <= 0.0:
-                return t1
+    t = ta
+    h = tb - ta
+    while t < tb:
+        h = min(h, tb - t)
+        at(c, V, Vm, l1, t, T)
+        widen(c, T, l1, h, out, cubic)
+        if neuron_certain(query, j, side, Q, SQ, K, SK, q, Sq, k, Sk, t, h, out, cubic, F):
+            t = tb if h >= tb - t else t + h
+            h *= 8
+        elif h <= TINY * scale:
+            t = min(t + h, tb)
+            if F[0] + h * (F[1] + h * F[2]) <= 0.0:
+                return t
             doubts[0] += 1
-            t0 = t1
-            step *= 2
+            h *= 2
         else:
-            step = (t1 - t0) / 2
+            h = max(safe_step(F[0], F[1], F[2], F[3], h), TINY * scale)
     return np.inf
 
 
 @njit(cache=True)
-def next_linear(BK, SK, Bk, Sk, side, hold, now, gap0, gap1, sb):
-    """(time, pair) of one sample's next zero of K - k; pair -1 for the zero of V_i - V_mu = gap0 + gap1 t."""
+def next_linear(K, SK, k, Sk, side, hold, now, gap0, gap1, sb):
+    """(time, neuron) of one sample's next zero of K - k; neuron -1 for the zero of V_i - V_mu = gap0 + gap1 t; inf if none."""
     best = np.inf
-    who = -2
-    for j in range(BK.shape[0]):
+    who = -1
+    for j in range(K.shape[0]):
         r = SK[j] - Sk[j]
         if side[j] * r < 0.0:
-            t = max(-(BK[j] - Bk[j]) / r, now, hold[j])
+            t = max((k[j] - K[j]) / r, now, hold[j])
             if t < best:
                 best = t
                 who = j
@@ -323,32 +367,3 @@ def next_linear(BK, SK, Bk, Sk, side, hold, now, gap0, gap1, sb):
             best = t
             who = -1
     return best, who
-
-
-@njit(cache=True)
-def slides(last, hold, e, t):
-    """Filippov sliding: entity e turns at t right after its last turn, or at the end of a hold. Then it is held for HOLD*t."""
-    again = (last[e] >= 0.0 and t - last[e] < 1e-7 * t) or (hold[e] > 0.0 and t - hold[e] < 0.5 * HOLD * t)
-    last[e] = t
-    if again:
-        hold[e] = t * (1 + HOLD)
-    return again
-
-
-@njit(cache=True)
-def cross(log, used, kind, e, B, S, side, t):
-    """Record the zero of entity e on the linear piece that ends at t."""
-    x = B[e] + S[e] * t
-    now = 1.0 if x > 0.0 else (-1.0 if x < 0.0 else 0.0)
-    if now != 0.0 and now != side[e]:
-        if side[e] != 0.0:
-            log = push(log, used, kind, e, now, min(-B[e] / S[e], t) if S[e] != 0.0 else t)
-        side[e] = now
-    return log
-
-
-@njit(cache=True, inline="always")
-def bend(B, S, e, slope, t):
-    """Continue entity e from t on with another slope."""
-    B[e] += (S[e] - slope) * t
-    S[e] = slope

@@ -1,4 +1,7 @@
-"""The main loop of the flow: choose a window, certify it or cut it at the first change of direction, record, go on."""
+"""The main loop of the flow: choose a window, certify it or cut it at the first change of direction, record, go on.
+
+The state is one vector: Q (n*m_k), K (n*m_k), q (m_k), k (m_k), V (n), V_mu. Entity e moves as B[e] + S[e] t until it turns.
+"""
 
 from __future__ import annotations
 
@@ -8,402 +11,338 @@ import numpy as np
 from numba import njit
 
 from verify.simulate._flow_kernel import (
-    KN,
-    KS,
-    QN,
-    QS,
+    A_ROW,
+    B_ROW,
+    D_ROW,
+    RHI,
+    RLO,
+    TABLE_ROWS,
     TINY,
-    VN,
-    VS,
-    bend,
-    cross,
-    enclose,
+    WINDOW_ROWS,
+    R,
+    W,
+    at,
     gap_polynomials,
-    log_sech,
+    neuron_certain,
     neuron_leaves,
-    neuron_margin,
     next_linear,
     pair_leaves,
-    push,
-    ratio_range,
-    slides,
-    sum_ranges,
+    positive,
+    sum_series,
     undecided_pairs,
+    widen,
 )
+from verify.simulate._flow_measure import Eq29, Eq30, Eq42
 
-EPS_MIN = 1e-6  # below this relative width a window is no longer shortened but searched
-LATE, STUCK = 2, 3  # status codes besides 0 (done) and 1 (not finite)
-
-
-@njit(cache=True)
-def noise_fails(BQ, SQ, Bq, Sq, c, ta, tb, scale):
-    """Eq. (29) for one sample: first time in [ta, tb] with |Q| < 2 R |q| for some neuron, located to TINY*scale, or inf."""
-    best = np.inf
-    rlo, rhi = ratio_range(c, ta, tb)
-    for j in range(BQ.shape[0]):
-        t0 = ta
-        step = min(tb, best) - ta
-        high = rhi
-        while t0 <= min(tb, best):
-            t1 = min(t0 + step, tb)
-            xa = BQ[j] + SQ[j] * t0
-            xb = BQ[j] + SQ[j] * t1
-            near = min(abs(xa), abs(xb)) if xa * xb > 0 else 0.0
-            q = max(abs(Bq[j] + Sq[j] * t0), abs(Bq[j] + Sq[j] * t1))
-            if near >= 2 * high * q:
-                if t1 >= tb:
-                    break
-                t0 = t1
-                step *= 2
-            elif t1 - t0 <= TINY * scale:
-                lo, hi = ratio_range(c, t1, t1)
-                if abs(xb) < 2 * lo * abs(Bq[j] + Sq[j] * t1):
-                    best = min(best, t1)
-                    break
-                if t1 >= tb:
-                    break
-                t0 = t1
-                step *= 2
-            else:
-                step = (t1 - t0) / 2
-            lo, high = ratio_range(c, t0, min(t0 + step, tb))
-    return best
+EPS_MIN = 1e-7  # below this relative width a window is no longer shortened but searched
+HOLD = 1e-4  # relative time for which a sliding entity keeps its direction
+MAX_IDLE = 50  # events per entity without progress in time
+FAILED, STUCK = 1, 2
+WINDOWS, HOLDS, STATUS, DOUBT_PAIRS, DOUBT_Q, DOUBT_K, RETRIES, SEARCHES = range(8)
 
 
 @njit(cache=True)
-def signal_dominates(BQ, SQ, Bq, Sq, c, t):
-    """Eq. (42) at time t: R |q| >= 2 |Q| for all s, i."""
-    n, m = BQ.shape
-    for i in range(n):
-        r, _ = ratio_range(c[i], t, t)
-        for j in range(m):
-            if r * abs(Bq[j] + Sq[j] * t) < 2 * abs(BQ[i, j] + SQ[i, j] * t):
-                return False
-    return True
+def push(log, used, e, sign, t):
+    """Append one event, doubling the buffer when it is full. Rows: entity, sign after, time."""
+    row = used[0]
+    if row == log.shape[0]:
+        bigger = np.empty((2 * row, 3))
+        for x in range(row):
+            for y in range(3):
+                bigger[x, y] = log[x, y]
+        log = bigger
+    log[row, 0] = e
+    log[row, 1] = sign
+    log[row, 2] = t
+    used[0] = row + 1
+    return log
 
 
 @njit(cache=True)
-def signal_row_holds(BQ, SQ, Bq, Sq, c, t, only, W, holds):
-    """Eq. (30) at time t per neuron (or for neuron `only`): |sum_i s21 s22 Q| >= 2 |q| sum_i s11 s12."""
-    n, m = BQ.shape
-    top = -np.inf
-    for i in range(n):
-        W[0, i] = log_sech(c[i, 0] + t * (c[i, 1] + t * c[i, 2]))
-        W[1, i] = log_sech(c[i, 3] + t * (c[i, 4] + t * c[i, 5]))
-        top = max(top, W[0, i], W[1, i])
-    total = 0.0
-    for i in range(n):
-        total += math.exp(W[0, i] - top)
-        W[1, i] = math.exp(W[1, i] - top)
-    for j in range(m):
-        if only < 0 or j == only:
-            s = 0.0
-            for i in range(n):
-                s += W[1, i] * (BQ[i, j] + SQ[i, j] * t)
-            holds[j] = abs(s) >= 2 * total * abs(Bq[j] + Sq[j] * t)
+def cross(log, used, e, B, S, sides, t):
+    """Record the zero of entity e on the linear piece that ends at t."""
+    x = B[e] + S[e] * t
+    now = 1.0 if x > 0.0 else (-1.0 if x < 0.0 else 0.0)
+    if now != 0.0 and now != sides[e]:
+        if sides[e] != 0.0:
+            log = push(log, used, e, now, min(-B[e] / S[e], t))
+        sides[e] = now
+    return log
 
 
 @njit(cache=True)
-def run(Q, K, q, k, V, Vm, l1, grid, first, t3, eps_max, out, out_q, out_v, measured, t4_30, dirs, dirs_q, counts):
-    """Follow the flow to grid[-1]. All outputs but the event logs are preallocated.
+def turn(log, used, e, B, S, t):
+    """Reverse entity e at t."""
+    B[e] += 2 * S[e] * t
+    S[e] = -S[e]
+    return push(log, used, e, 1.0 if S[e] > 0.0 else -1.0, t)
 
-    Q, K (n, m); q, k (m,); V, l1 (n,); Vm (1,): state at 0, overwritten. first: the scale below which windows are absolute.
-    out (2, G, n, m) Q, K; out_q (2, G, m) q, k; out_v (3, G, n+1) V (and V_mu last), u, w; measured (2,) T4-, T4+;
-    dirs (2, n, m), dirs_q (2, m): first directions; counts (16,): uncertain[6], zero[6], windows, sliding holds, status, kind.
-    """
+
+@njit(cache=True)
+def slides(last, hold, e, t):
+    """Whether entity e turns at t right after its last turn, or at the end of a hold (Filippov sliding); it is held then."""
+    again = (last[e] >= 0.0 and t - last[e] <= 1e-7 * t) or (hold[e] > 0.0 and t - hold[e] <= 0.5 * HOLD * t)
+    last[e] = t
+    if again:
+        hold[e] = t * (1 + HOLD)
+    return again
+
+
+@njit(cache=True)
+def first_sides(Q, K, q, k, sb, T, side, F, zeros, out, cubic):
+    """Sides of all predicates at t = 0, before anything has moved (all speeds are 0); ties count as + and are counted in zeros."""
     n, m = Q.shape
-    end = grid[-1]
-    B = (Q.reshape(-1), K.reshape(-1), q, k, V, Vm)
-    sb = np.ones(n)
-    SQ = np.zeros((n, m))
-    SK = np.zeros((n, m))
-    Sq = np.zeros(m)
-    Sk = np.zeros(m)
-    S = (SQ.reshape(-1), SK.reshape(-1), Sq, Sk, 2 * l1, np.full(1, 2.0))
-    value_side = (np.sign(B[0]), np.sign(B[1]), np.sign(q), np.sign(k), np.sign(V), np.sign(Vm))
-    side_Q = np.ones((n, m))
-    side_K = np.ones((n, m))
-    side_q = np.ones(m)
-    side_k = np.ones(m)
-    last = (np.full(n * m, -1.0), np.full(n * m, -1.0), np.full(m, -1.0), np.full(m, -1.0))
-    hold = (np.zeros(n * m), np.zeros(n * m), np.zeros(m), np.zeros(m))
-    hold_Q = hold[0].reshape((n, m))
-    turns = np.empty((4096, 4))
-    crossings = np.empty((8192, 4))
-    n_turns = np.zeros(1, np.int64)
-    n_cross = np.zeros(1, np.int64)
-    c = np.empty((n, 6))
-    W = np.empty((8, n))
-    W1 = np.empty((8, n))
-    D = np.empty((6, m))
-    lin_t = np.empty(n)
-    lin_j = np.empty(n, np.int64)
-    doubts = np.zeros(1, np.int64)
-    open_neurons = np.empty(2 * m, np.int64)
-    qa = np.empty(m)
-    qb = np.empty(m)
-    holds = np.ones(m, np.bool_)
-    failed = False
-    rows_open = m
-    # directions at 0
-    for i in range(n):
-        sb[i] = 1.0 if V[i] >= Vm[0] else -1.0
-        gap_polynomials(Q[i], SQ[i], K[i], SK[i], q, Sq, k, Sk, c[i])
-    enclose(c, V, Vm[0], l1, 0.0, 0.0, W)
+    nm = n * m
+    still = np.zeros((n, m))
+    rest = np.zeros(m)
     for j in range(m):
-        x, _, _ = neuron_margin(QS, j, Q, SQ, K, SK, q, Sq, k, Sk, sb, W, 0.0, 0.0)
-        y, _, _ = neuron_margin(KS, j, Q, SQ, K, SK, q, Sq, k, Sk, sb, W, 0.0, 0.0)
-        counts[6 + QS] += 1 if x == 0.0 else 0
-        counts[6 + KS] += 1 if y == 0.0 else 0
-        side_q[j] = -1.0 if x < 0.0 else 1.0
-        side_k[j] = -1.0 if y < 0.0 else 1.0
         for i in range(n):
             x = K[i, j] - k[j]
-            y = Q[i, j] + W[0, i] * q[j]
-            counts[6 + QN] += 1 if x == 0.0 else 0
-            counts[6 + KN] += 1 if y == 0.0 else 0
-            side_Q[i, j] = -1.0 if x < 0.0 else 1.0
-            side_K[i, j] = -1.0 if y < 0.0 else 1.0
+            y = Q[i, j] + T[R, i] * q[j]
+            side[i * m + j] = -1.0 if x < 0.0 else 1.0
+            side[nm + i * m + j] = -1.0 if y < 0.0 else 1.0
+            zeros[0] += 1 if x == 0.0 else 0
+            zeros[1] += 1 if y == 0.0 else 0
+        for query in (True, False):
+            neuron_certain(query, j, 1.0, Q, still, K, still, q, rest, k, rest, 0.0, 1e-100, out, cubic, F)
+            side[2 * nm + j + (0 if query else m)] = -1.0 if F[0] < 0.0 else 1.0
+            zeros[2 if query else 3] += 1 if F[0] == 0.0 else 0
+
+
+@njit(cache=True)
+def open_neurons(Q, SQ, K, SK, q, Sq, k, Sk, side, hold, base, a, h, out, cubic, F2, F, found):
+    """Neurons whose sum might vanish on [a, a+h]; found lists j for q_s, m+j for k_s. Returns their number."""
+    m = q.shape[0]
+    n = Q.shape[0]
+    used = 0
+    sum_series(K, SK, k, Sk, a, h, out, D_ROW, F2)
     for j in range(m):
-        Sq[j] = side_q[j]
-        Sk[j] = side_k[j]
-        dirs_q[0, j] = Sq[j]
-        dirs_q[1, j] = Sk[j]
+        e = side[base + j]
+        if (
+            not positive(e * F2[0, j], e * F2[1, j], e * F2[2, j], F2[3, j] + cubic[0], h)
+            and hold[base + j] <= a
+            and not neuron_certain(True, j, e, Q, SQ, K, SK, q, Sq, k, Sk, a, h, out, cubic, F)
+        ):
+            found[used] = j
+            used += 1
+    sum_series(Q, SQ, np.zeros(m), np.zeros(m), a, h, out, B_ROW, F2)
+    p0 = p1 = p2 = p3 = 0.0
     for i in range(n):
-        for j in range(m):
-            dirs[0, i, j] = sb[i] * side_Q[i, j]
-            dirs[1, i, j] = sb[i] * side_K[i, j]
-            SQ[i, j] = l1[i] * dirs[0, i, j]
-            SK[i, j] = l1[i] * dirs[1, i, j]
-    stale = n  # which sample's polynomials and linear event are out of date (n: all of them)
+        p0 += out[A_ROW, i]
+        p1 += out[A_ROW + 1, i]
+        p2 += out[A_ROW + 2, i]
+        p3 += out[A_ROW + 3, i]
+    for j in range(m):
+        e = -side[base + m + j]
+        x = q[j] + Sq[j] * a
+        s = Sq[j]
+        f0 = e * (F2[0, j] + p0 * x)
+        f1 = e * (F2[1, j] + p1 * x + p0 * s)
+        f2 = e * (F2[2, j] + p2 * x + p1 * s)
+        dev = F2[3, j] + p3 * max(abs(x), abs(x + s * h)) + cubic[1]
+        if (
+            not positive(f0, f1, f2, dev, h)
+            and hold[base + m + j] <= a
+            and not neuron_certain(False, j, -e, Q, SQ, K, SK, q, Sq, k, Sk, a, h, out, cubic, F)
+        ):
+            found[used] = m + j
+            used += 1
+    return used
+
+
+@njit(cache=True)
+def run(B, n, m, l1, grid, first, t3, eps_max, out, gaps, measured, t4_30, directions, zeros, counts):
+    """Follow the flow to grid[-1]; returns the logs of turns and crossings, all other outputs are preallocated.
+
+    B: the state at 0 (overwritten). first: the time below which windows are absolute, not relative. out (G, len(B)); gaps (2, G, n);
+    measured (2,): T4-, T4+; t4_30 (m,); directions (len(B),): first signs; zeros (4,): ties at 0 by Q, K, q, k; counts (8,).
+    """
+    nm = n * m
+    base = 2 * nm
+    size = B.shape[0]
+    S = np.empty(size)
+    Q, K, q, k = B[:nm].reshape((n, m)), B[nm:base].reshape((n, m)), B[base : base + m], B[base + m : base + 2 * m]
+    SQ, SK, Sq, Sk = S[:nm].reshape((n, m)), S[nm:base].reshape((n, m)), S[base : base + m], S[base + m : base + 2 * m]
+    V = B[base + 2 * m : size - 1]
+    sides = np.empty(size)  # of the values
+    side = np.empty(base + 2 * m)  # of the predicates
+    side_Q = side[:nm].reshape((n, m))
+    side_K = side[nm:base].reshape((n, m))
+    last = np.full(base + 2 * m, -1.0)
+    hold = np.zeros(base + 2 * m)
+    hold_Q = hold[:nm].reshape((n, m))
+    sb = np.empty(n)
+    c = np.empty((n, 6))
+    T = np.empty((TABLE_ROWS, n))
+    T2 = np.empty((TABLE_ROWS, n))
+    win = np.empty((WINDOW_ROWS, n))
+    win2 = np.empty((WINDOW_ROWS, n))
+    F2 = np.empty((4, m))
+    F = np.empty(4)
+    cubic = np.empty(2)
+    found = np.empty(2 * m, np.int64)
+    lin_t = np.empty(n)
+    lin_j = np.empty(n, np.int64)
+    qa = np.empty(m)
+    qb = np.empty(m)
+    doubts = np.zeros(1, np.int64)
+    turns = np.empty((4096, 3))
+    crossings = np.empty((4096, 3))
+    n_turns = np.zeros(1, np.int64)
+    n_cross = np.zeros(1, np.int64)
+    for e in range(size):
+        sides[e] = 1.0 if B[e] > 0.0 else (-1.0 if B[e] < 0.0 else 0.0)
+        S[e] = 0.0
+    for i in range(n):
+        sb[i] = 1.0 if V[i] >= B[size - 1] else -1.0
+        gap_polynomials(Q[i], SQ[i], K[i], SK[i], q, Sq, k, Sk, c[i])
+    at(c, V, B[size - 1], l1, 0.0, T)
+    widen(c, T, l1, 1e-100, win, cubic)
+    first_sides(Q, K, q, k, sb, T, side, F, zeros, win, cubic)
+    for e in range(size):
+        i = e % nm // m if e < base else e - base - 2 * m
+        directions[e] = sb[i] * side[e] if e < base else (side[e] if e < base + 2 * m else 1.0)
+        S[e] = directions[e] * (l1[i] if e < base else (1.0 if e < base + 2 * m else (2 * l1[i] if e < size - 1 else 2.0)))
+    stale = n  # the sample whose gaps and linear event are out of date (n: all of them)
     a = 0.0
     eps = eps_max
     g = 0
     idle = 0
+    failed = False
+    rows_open = m
+    fresh = True  # whether the table T is not yet that of time a
     while True:
         for i in range(n):
             if stale == n or stale == i:
                 gap_polynomials(Q[i], SQ[i], K[i], SK[i], q, Sq, k, Sk, c[i])
-                gap0 = V[i] - Vm[0]
-                lin_t[i], lin_j[i] = next_linear(K[i], SK[i], k, Sk, side_Q[i], hold_Q[i], a, gap0, 2 * (l1[i] - 1), sb[i])
+                lin_t[i], lin_j[i] = next_linear(K[i], SK[i], k, Sk, side_Q[i], hold_Q[i], a, V[i] - B[size - 1], 2 * (l1[i] - 1), sb[i])
         stale = -1
         scale = max(a, first)
-        b = min(a + eps * scale, end)
+        b = min(a + eps * scale, end_of(grid))
         if a < t3 < b:
             b = t3
-        kind = -1
-        who = np.int64(0)
-        i = np.argmin(lin_t)
-        if lin_t[i] <= b:
-            b = lin_t[i]
-            kind = QN if lin_j[i] >= 0 else VN
-            who = i * m + lin_j[i] if lin_j[i] >= 0 else i
-        linear = kind >= 0
-        for j in range(m):
-            for x in (hold[2][j], hold[3][j]):
-                if a < x < b:
-                    b = x
-                    kind = -1
+        event = -1
+        for i in range(n):
+            if lin_t[i] <= b:
+                b = lin_t[i]
+                event = i * m + lin_j[i] if lin_j[i] >= 0 else base + 2 * m + i
+        linear = event >= 0
+        for e in range(base, base + 2 * m):
+            if a < hold[e] < b:
+                b = hold[e]
+                event = -1
         if b > a:
-            enclose(c, V, Vm[0], l1, a, b, W)
-            if not math.isfinite(W.sum()):
-                counts[14] = 1
-                counts[15] = find_bad(Q, K, q, k, V, Vm)
-                break
+            h = b - a
+            if fresh:
+                at(c, V, B[size - 1], l1, a, T)
+                fresh = False
+                bad = 0.0
+                for i in range(n):
+                    bad += T[R, i] + T[W, i] + V[i]
+                if not math.isfinite(bad):
+                    counts[STATUS] = FAILED
+                    break
+            widen(c, T, l1, h, win, cubic)
             for j in range(m):
                 qa[j] = q[j] + Sq[j] * a
                 qb[j] = q[j] + Sq[j] * b
             pairs = 0
             for i in range(n):
-                pairs += undecided_pairs(Q[i], SQ[i], side_K[i], qa, qb, a, b, W[0, i], W[1, i])
-            # neurons whose sums may vanish in the window
-            n_open = 0
-            sum_ranges(K, SK, W[2], W[3], sb, a, b, D[0], D[1], D[2])
-            sum_ranges(Q, SQ, W[6], W[7], sb, a, b, D[3], D[4], D[5])
-            total_q = 0.0
-            dev_q = 0.0
-            total_a = 0.0
-            dev_a = 0.0
-            for i in range(n):
-                total_q += sb[i] * W[2, i]
-                dev_q += W[3, i]
-                total_a += sb[i] * W[4, i]
-                dev_a += W[5, i]
-            for j in range(m):
-                ka = k[j] + Sk[j] * a
-                kb = k[j] + Sk[j] * b
-                low = min(side_q[j] * (D[0, j] - ka * total_q), side_q[j] * (D[1, j] - kb * total_q))
-                if low <= D[2, j] + dev_q * max(abs(ka), abs(kb)) and hold[2][j] <= a:
-                    xa, xb, dev = neuron_margin(QS, j, Q, SQ, K, SK, q, Sq, k, Sk, sb, W, a, b)
-                    if min(side_q[j] * xa, side_q[j] * xb) <= dev:
-                        open_neurons[n_open] = j
-                        n_open += 1
-                low = min(-side_k[j] * (D[3, j] + qa[j] * total_a), -side_k[j] * (D[4, j] + qb[j] * total_a))
-                if low <= D[5, j] + dev_a * max(abs(qa[j]), abs(qb[j])) and hold[3][j] <= a:
-                    xa, xb, dev = neuron_margin(KS, j, Q, SQ, K, SK, q, Sq, k, Sk, sb, W, a, b)
-                    if min(side_k[j] * xa, side_k[j] * xb) <= dev:
-                        open_neurons[n_open] = m + j
-                        n_open += 1
-            if (n_open > 2 or pairs > 8) and b - a > EPS_MIN * scale:
-                eps = max((b - a) / scale / 2, EPS_MIN)
-                counts[13] += 0
+                pairs += undecided_pairs(Q[i], SQ[i], side_K[i], qa, qb, a, b, win[RLO, i], win[RHI, i])
+            n_open = open_neurons(Q, SQ, K, SK, q, Sq, k, Sk, side, hold, base, a, h, win, cubic, F2, F, found)
+            if (n_open > 1 or pairs > 8) and h > EPS_MIN * scale:
+                eps = h / scale / 2
+                counts[RETRIES] += 1
                 continue
             for x in range(n_open):
-                j = open_neurons[x] % m
-                which = QS if open_neurons[x] < m else KS
-                side = side_q[j] if which == QS else side_k[j]
+                e = base + found[x]
                 doubts[0] = 0
-                t = neuron_leaves(which, j, side, Q, SQ, K, SK, q, Sq, k, Sk, sb, c, V, Vm[0], l1, W1, a, b, scale, doubts)
-                if a - last[which][j] > 1e-6 * a or last[which][j] < 0:
-                    counts[which] += doubts[0]
+                t = neuron_leaves(
+                    *(found[x] < m, found[x] % m, side[e], Q, SQ, K, SK, q, Sq, k, Sk, c, V, B[size - 1], l1, a, b, scale),
+                    *(T2, win2, cubic, F, doubts),
+                )
+                counts[SEARCHES] += 1
+                counts[DOUBT_Q if found[x] < m else DOUBT_K] += doubts[0]
                 if t <= b:
                     b = t
-                    kind = which
-                    who = np.int64(j)
+                    event = e
             if pairs > 0:
                 for i in range(n):
-                    if undecided_pairs(Q[i], SQ[i], side_K[i], qa, qb, a, b, W[0, i], W[1, i]) > 0:
-                        for j in range(m):
-                            side = side_K[i, j]
-                            xa = Q[i, j] + SQ[i, j] * a
-                            xb = Q[i, j] + SQ[i, j] * b
-                            low = min(side * (xa + W[0, i] * qa[j]), side * (xa + W[1, i] * qa[j]))
-                            low = min(low, side * (xb + W[0, i] * qb[j]), side * (xb + W[1, i] * qb[j]))
-                            if low > 0.0:
-                                continue
-                            e = i * m + j
-                            if hold[1][e] > a:
-                                if hold[1][e] < b:
-                                    b = hold[1][e]
-                                    kind = -1
-                                continue
-                            doubts[0] = 0
-                            t = pair_leaves(Q[i, j], SQ[i, j], q[j], Sq[j], side, c[i], a, b, scale, doubts)
-                            if a - last[1][e] > 1e-6 * a or last[1][e] < 0:
-                                counts[KN] += doubts[0]
-                            if t <= b:
-                                b = t
-                                kind = KN
-                                who = np.int64(e)
-                        for j in range(m):
-                            qb[j] = q[j] + Sq[j] * b
-        counts[12] += 1
-        # the window (a, b] is certified: record
+                    for j in range(m):
+                        s = side_K[i, j]
+                        x = Q[i, j] + SQ[i, j] * a
+                        y = Q[i, j] + SQ[i, j] * (a + h)
+                        low = min(s * (x + win[RLO, i] * qa[j]), s * (x + win[RHI, i] * qa[j]))
+                        if min(low, min(s * (y + win[RLO, i] * qb[j]), s * (y + win[RHI, i] * qb[j]))) > 0.0:
+                            continue
+                        e = nm + i * m + j
+                        if hold[e] > a:
+                            if hold[e] < b:
+                                b = hold[e]
+                                event = -1
+                            continue
+                        doubts[0] = 0
+                        t = pair_leaves(Q[i, j], SQ[i, j], q[j], Sq[j], s, c[i], a, b, scale, doubts)
+                        counts[SEARCHES] += 1
+                        counts[DOUBT_PAIRS] += doubts[0]
+                        if t <= b:
+                            b = t
+                            event = e
+        counts[WINDOWS] += 1
+        # the window (a, b] is certified
         while g < grid.shape[0] and grid[g] <= b:
-            record(grid[g], g, Q, SQ, K, SK, q, Sq, k, Sk, V, Vm[0], l1, c, out, out_q, out_v)
+            t = grid[g]
+            for e in range(size):
+                out[g, e] = B[e] + S[e] * t
+            for i in range(n):
+                gaps[0, g, i] = c[i, 0] + t * (c[i, 1] + t * c[i, 2])
+                gaps[1, g, i] = c[i, 3] + t * (c[i, 4] + t * c[i, 5])
             g += 1
         if b >= t3:
             if not failed:
-                t = np.inf
-                for i in range(n):
-                    t = min(t, noise_fails(Q[i], SQ[i], q, Sq, c[i], max(a, t3), min(b, t), scale))
+                t = Eq29(Q, SQ, q, Sq, c, max(a, t3), b, scale)
                 if t <= b:
                     failed = True
-                    measured[0] = t if t > t3 * (1 + 2 * TINY) else t3
-            if failed and math.isnan(measured[1]) and signal_dominates(Q, SQ, q, Sq, c, b):
-                lo = max(a, measured[0])
-                hi = b
-                if signal_dominates(Q, SQ, q, Sq, c, lo):
-                    hi = lo
-                while hi - lo > TINY * scale:
-                    t = (lo + hi) / 2
-                    if signal_dominates(Q, SQ, q, Sq, c, t):
-                        hi = t
-                    else:
-                        lo = t
-                measured[1] = hi
+                    measured[0] = t
+            if failed and math.isnan(measured[1]):
+                measured[1] = Eq42(Q, SQ, q, Sq, c, max(a, measured[0]), b, scale)
             if rows_open > 0:
-                signal_row_holds(Q, SQ, q, Sq, c, b, -1, W1, holds)
-                for j in range(m):
-                    if math.isnan(t4_30[j]) and not holds[j]:
-                        lo = max(a, t3)
-                        hi = b
-                        while hi - lo > TINY * scale:
-                            t = (lo + hi) / 2
-                            signal_row_holds(Q, SQ, q, Sq, c, t, j, W1, holds)
-                            if holds[j]:
-                                lo = t
-                            else:
-                                hi = t
-                        t4_30[j] = lo
-                        rows_open -= 1
+                rows_open -= Eq30(Q, SQ, q, Sq, c, max(a, t3), b, scale, T2, t4_30)
         idle = 0 if b > a * (1 + 1e-13) else idle + 1
-        if idle > 50 * (n * m + 100):
-            counts[14] = STUCK
+        if idle > MAX_IDLE * size:
+            counts[STATUS] = STUCK
             break
-        if kind < 0 or linear and kind in (QN, VN):
+        if event < 0 or (linear and (event < nm or event >= base + 2 * m)):
             eps = min(2 * eps, eps_max)
         else:
             eps = min(max(eps / 2, 2 * (b - a) / scale), eps_max)
+        fresh = fresh or b > a
         a = b
-        if a >= end:
+        if a >= end_of(grid):
             break
-        if kind < 0:
+        if event < 0:
             continue
-        # turn
-        if kind == VN:
-            stale = who
-            sb[who] = -sb[who]
-            for j in range(m):
-                e = who * m + j
-                for x in (QN, KN):
-                    crossings = cross(crossings, n_cross, x, e, B[x], S[x], value_side[x], a)
-                    bend(B[x], S[x], e, -S[x][e], a)
-                    turns = push(turns, n_turns, x, e, np.sign(S[x][e]), a)
+        fresh = True
+        if event >= base + 2 * m:  # V_i - V_mu changes its sign: every pair of sample i turns
+            stale = event - base - 2 * m
+            sb[stale] = -sb[stale]
+            for x in range(2):
+                for e in range(x * nm + stale * m, x * nm + (stale + 1) * m):
+                    crossings = cross(crossings, n_cross, e, B, S, sides, a)
+                    turns = turn(turns, n_turns, e, B, S, a)
             continue
-        crossings = cross(crossings, n_cross, kind, who, B[kind], S[kind], value_side[kind], a)
-        if slides(last[kind], hold[kind], who, a):
-            counts[13] += 1
-        if kind == QN:
-            stale = who // m
-            side_Q[stale, who % m] *= -1
-        elif kind == KN:
-            stale = who // m
-            side_K[stale, who % m] *= -1
-        else:
-            stale = n
-            if kind == QS:
-                side_q[who] *= -1
-            else:
-                side_k[who] *= -1
-        bend(B[kind], S[kind], who, -S[kind][who], a)
-        turns = push(turns, n_turns, kind, who, np.sign(S[kind][who]), a)
-    for kind in range(6):
-        for e in range(B[kind].shape[0]):
-            crossings = cross(crossings, n_cross, kind, e, B[kind], S[kind], value_side[kind], a)
+        stale = event % nm // m if event < base else n
+        side[event] = -side[event]
+        crossings = cross(crossings, n_cross, event, B, S, sides, a)
+        turns = turn(turns, n_turns, event, B, S, a)
+        if slides(last, hold, event, a):
+            counts[HOLDS] += 1
+    for e in range(size):
+        crossings = cross(crossings, n_cross, e, B, S, sides, a)
     return turns[: n_turns[0]], crossings[: n_cross[0]]
 
 
 @njit(cache=True)
-def record(t, g, Q, SQ, K, SK, q, Sq, k, Sk, V, Vm, l1, c, out, out_q, out_v):
-    """Write the state at time t into row g of the outputs of `run`."""
-    n, m = Q.shape
-    for i in range(n):
-        for j in range(m):
-            out[0, g, i, j] = Q[i, j] + SQ[i, j] * t
-            out[1, g, i, j] = K[i, j] + SK[i, j] * t
-        out_v[0, g, i] = V[i] + 2 * l1[i] * t
-        out_v[1, g, i] = c[i, 0] + t * (c[i, 1] + t * c[i, 2])
-        out_v[2, g, i] = c[i, 3] + t * (c[i, 4] + t * c[i, 5])
-    out_v[0, g, n] = Vm + 2 * t
-    for j in range(m):
-        out_q[0, g, j] = q[j] + Sq[j] * t
-        out_q[1, g, j] = k[j] + Sk[j] * t
-
-
-@njit(cache=True)
-def find_bad(Q, K, q, k, V, Vm):
-    """Which part of the state is not finite (its code), or -1 when a logit overflowed from finite parts."""
-    if not np.isfinite(Q.sum()):
-        return QN
-    if not np.isfinite(K.sum()):
-        return KN
-    if not np.isfinite(q.sum()):
-        return QS
-    if not np.isfinite(k.sum()):
-        return KS
-    if not np.isfinite(V.sum()):
-        return VN
-    if not math.isfinite(Vm[0]):
-        return VS
-    return -1
+def end_of(grid):
+    """The last time of the run."""
+    return grid[grid.shape[0] - 1]

@@ -6,9 +6,8 @@ import numpy as np
 
 from verify.errors import NumericError, RegimeError
 from verify.simulate import _flow_loop
-from verify.simulate.reduced import split_events
-from verify.simulate.trajectory import QUANTITIES, Trajectory, grid_times, with_measured
-from verify.start import Start
+from verify.simulate.trajectory import PAIRS, QUANTITIES, Events, Trajectory, grid_times, with_measured
+from verify.start import Array, Start
 from verify.times import T3, formula_times
 
 STEP = 1 / 32
@@ -30,39 +29,64 @@ def simulate(start: Start, *, step: float = STEP) -> Trajectory:
         raise RegimeError(f"regime {r.name!r}: the flow is exact only for L=2 and disjoint supports; use simulator=full")
     n, m = r.n, r.m_k
     grid = grid_times(r)
-    G = len(grid)
     times = formula_times(r)
-    state = (start.query_noise.T, start.key_noise.T, start.query_signal, start.key_signal, start.value_noise)
-    Q, K, q, k, V = (np.array(x, order="C") for x in state)
-    out, out_q, out_v = np.empty((2, G, n, m)), np.empty((2, G, m)), np.empty((3, G, n + 1))
+    parts = (start.query_noise.T, start.key_noise.T, start.query_signal, start.key_signal, start.value_noise, start.value_signal)
+    state = np.concatenate([np.ravel(x) for x in parts])
+    out, gaps = np.empty((len(grid), state.size)), np.empty((2, len(grid), n))
     measured, until = np.full(2, np.nan), np.full(m, np.nan)
-    dirs, dirs_q, counts = np.empty((2, n, m)), np.empty((2, m)), np.zeros(16, np.int64)
+    directions, zeros, counts = np.empty(state.size), np.zeros(4, np.int64), np.zeros(8, np.int64)
     turns, crossings = _flow_loop.run(
-        *(Q, K, q, k, V, np.array([start.value_signal]), start.l1.copy(), grid, float(grid[1]), times[T3], step),
-        *(out, out_q, out_v, measured, until, dirs, dirs_q, counts),
+        *(state, n, m, start.l1.copy(), grid, float(grid[1]), times[T3], step),
+        *(out, gaps, measured, until, directions, zeros, counts),
     )
-    windows, slides, status, kind = (int(x) for x in counts[12:])
-    if status:
-        raise NumericError(windows, QUANTITIES[kind] if kind >= 0 and status == 1 else "logits")
+    if counts[_flow_loop.STATUS]:
+        bad = [name for name, x in _split(state, n, m).items() if not np.isfinite(x).all()]
+        raise NumericError(int(counts[_flow_loop.WINDOWS]), bad[0] if bad else "logits")
+    at_grid = _split(out, n, m)
     return Trajectory(
         regime=r,
         simulator="flow",
         start=start,
         tau=grid,
-        query_noise=out[0].swapaxes(1, 2),
-        key_noise=out[1].swapaxes(1, 2),
-        query_signal=out_q[0],
-        key_signal=out_q[1],
-        value_noise=out_v[0, :, :n],
-        value_signal=out_v[0, :, n],
-        gap_signal=out_v[1, :, :n],
-        gap_noise=out_v[2, :, :n],
-        turns=split_events(turns, 1.0, m, n),
-        crossings=split_events(crossings, 1.0, m, n),
-        initial_direction=dict(zip(QUANTITIES, (dirs[0].T, dirs[1].T, dirs_q[0], dirs_q[1], np.ones(n), np.ones(())), strict=True)),
-        uncertain=dict(zip(QUANTITIES, map(int, counts[:6]), strict=True)),
-        zero=dict(zip(QUANTITIES, map(int, counts[6:12]), strict=True)),
+        **at_grid,
+        gap_signal=gaps[0],
+        gap_noise=gaps[1],
+        turns=_events(turns, n, m),
+        crossings=_events(crossings, n, m),
+        initial_direction=_split(directions, n, m),
+        uncertain=_by_quantity(0, counts[3], counts[4], counts[5]),
+        zero=_by_quantity(*zeros),
         times=with_measured(times, *map(float, measured)),
         noise_dominates_until=until,
-        notes={"windows": windows, "sliding holds": slides},
+        notes={"windows": int(counts[_flow_loop.WINDOWS]), "sliding holds": int(counts[_flow_loop.HOLDS])},
     )
+
+
+def _split(flat: Array, n: int, m: int) -> dict[str, Array]:
+    """The kernel's state vectors (..., 2 n m_k + 2 m_k + n + 1) by quantity, shapes as in `Trajectory`."""
+    lead = flat.shape[:-1]
+    ends = np.cumsum([n * m, n * m, m, m, n])
+    parts = dict(zip(QUANTITIES, np.split(flat, ends, axis=-1), strict=True))
+    for name in PAIRS:
+        parts[name] = parts[name].reshape(*lead, n, m).swapaxes(-1, -2)
+    return parts | {"value_signal": parts["value_signal"][..., 0]}
+
+
+def _events(log: Array, n: int, m: int) -> dict[str, Events]:
+    """Rows (entity, sign, time) by quantity, in order of time (ties by index); pairs re-indexed to (m_k, n)."""
+    shapes = ((m, n), (m, n), (m,), (m,), (n,), ())
+    bounds = np.cumsum([0, n * m, n * m, m, m, n, 1])
+    events = {}
+    for name, shape, lo, hi in zip(QUANTITIES, shapes, bounds, bounds[1:], strict=False):
+        rows = log[(log[:, 0] >= lo) & (log[:, 0] < hi)]
+        index = rows[:, 0].astype(np.int64) - lo
+        if name in PAIRS:
+            index = (index % m) * n + index // m
+        order = np.lexsort((index, rows[:, 2]))
+        events[name] = Events(shape, rows[order, 2], index[order], rows[order, 1].astype(np.int8))
+    return events
+
+
+def _by_quantity(*counts: int) -> dict[str, int]:
+    """Counts for the pairs and neurons; the values' signs are never in doubt."""
+    return dict.fromkeys(QUANTITIES, 0) | {name: int(x) for name, x in zip(QUANTITIES, counts, strict=False)}
