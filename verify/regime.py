@@ -130,8 +130,9 @@ def _validate(r: Regime) -> None:
         d = int(r.d)
     except ValueError:
         raise RegimeError(f"regime {r.name!r}: d={r.d!r} is not an integer; write it in digits") from None
-    for key in ("n", "s", "m_k", "m_v", "L"):
+    for key in ("n", "s", "m_k", "L"):
         want(1 <= getattr(r, key) <= 2**53, f"{key}={getattr(r, key)} must be a whole number from 1 to 2^53")
+    want(1 <= r.m_v < 2**63, f"m_v={r.m_v} must be a whole number from 1 to 2^63 - 1")
     want(r.L >= 2, f"L={r.L} must be at least 2: one signal patch and one noise patch")
     want(d >= 2, f"d={d} must be at least 2: coordinate 1 is the signal")
     for key in ("sigma_p", "sigma_0"):
