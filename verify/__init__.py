@@ -30,10 +30,11 @@ from verify.claim import (
     with_curve,
 )
 from verify.errors import NumericError, RecordError, RegimeError, UnknownClaim, VerifyError
-from verify.regime import Regime
+from verify.regime import Regime, get
 from verify.simulate import Events, Snapshot, Trajectory, simulate, simulate_trial
 from verify.simulate.trajectory import sigmoid
-from verify.start import Start, draw, normals
+from verify.start import Start, draw, normals, stream
+from verify.stats import fit_exponent
 
 __all__ = [
     "NOT_OCCURRED",
@@ -61,6 +62,8 @@ __all__ = [
     "custom",
     "draw",
     "everywhere",
+    "fit_exponent",
+    "get",
     "normals",
     "on_samples",
     "same_sign",
@@ -72,6 +75,7 @@ __all__ = [
     "slack_between",
     "steady",
     "steady_margin",
+    "stream",
     "throughout",
     "times",
     "trajectory",
