@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from scipy import special, stats
@@ -30,6 +31,11 @@ def log_e(violations: Any, n: Any, delta: float, *, above: bool) -> Any:
     return special.betaln(a, b) - special.betaln(*PRIOR) + tail(delta, a, b) - tail(delta, *PRIOR) - likelihood
 
 
+@cache
+def _log_e(violations: int, n: int, delta: float, above: bool) -> float:
+    return float(log_e(violations, n, delta, above=above))
+
+
 @dataclass
 class EProcess:
     """Counts of one stream of trials and the verdict that may be read at any time.
@@ -49,8 +55,8 @@ class EProcess:
         self.violations += not holds
         if self.verdict == "INCONCLUSIVE":
             limit = -math.log(self.alpha)
-            if log_e(self.violations, self.n, self.delta, above=True) >= limit:
+            if _log_e(self.violations, self.n, self.delta, True) >= limit:
                 self.verdict = "REFUTED"
-            elif log_e(self.violations, self.n, self.delta, above=False) >= limit:
+            elif _log_e(self.violations, self.n, self.delta, False) >= limit:
                 self.verdict = "SUPPORTED"
         return self.verdict
