@@ -1,6 +1,7 @@
 """The catalogue: one module per section of the paper, one object per numbered statement. Importing it registers every claim."""
 
 from lemmas import (
+    experiments,
     stage1,
     stage2,
     stage2_end,
@@ -12,6 +13,7 @@ from lemmas import (
 )
 
 __all__ = [
+    "experiments",
     "stage1",
     "stage2",
     "stage2_end",

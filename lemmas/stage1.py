@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -126,19 +127,32 @@ def displacement(tr: Trajectory, at: Snapshot) -> Any:
     return np.abs(now - then) / np.abs(then)
 
 
+def moved_probability(r: Regime) -> float | None:
+    r"""Probability that some initial noise is below its path $\bar lT_1$ over p: $1-(1-\operatorname{erf}(c/\sqrt2))^{2m_kn}$.
+
+    $c=\bar lT_1/(p\,\sigma_0\sigma_p\sqrt s)$, since |Q_0| is half-normal of scale $\sigma_0\|\xi_i\|_2$ and moves by $l_iT_1$ at most; exact up to the
+    relative spread of l_i/‖ξ_i‖ (order $s^{-1/2}$) and the wait τ_i ≪ T_1. None where claims are judged by shares.
+    """
+    if r.judged == "share":
+        return None
+    c = r.mean_l1 * times.formula_times(r)[times.T1] / (constants.P * r.sigma_0 * r.sigma_p * math.sqrt(r.s))
+    return -math.expm1(2 * r.m_k * r.n * math.log(math.erfc(c / math.sqrt(2)))) if c < 5 else 1.0
+
+
 @claim(
     "4.1.3",
     "Query and key noise hardly move in Stage I",
     source="Lemma 4.1 (3)",
     conditions=["value_width"],
     depends_on=["C.11", "C.12", "C.4", "C.8"],
+    exact=moved_probability,
 )
 def noise_waits(tr: Trajectory) -> Check:
     r"""For $t\le T_1$ and all $s$, $i$: $|\langle w_{Q,s},y_i\xi_i\rangle^{(t)}-\langle w_{Q,s},y_i\xi_i\rangle^{(0)}|\le p\,|\langle w_{Q,s},y_i\xi_i\rangle^{(0)}|$, and the same for the key noise.
 
     Conditions: very wide values: all pairs need $m_v\ge p^{-2}$ times the threshold of C.11, against the authors' m_v < n.
     Measured: (p − |Q(t) − Q(0)|/|Q(0)|)/p, the smaller of query and key, the worst time of [0, T_1], per pair; positive holds.
-    Made finite: o(1) read as p = 0.1; $T_1$ with $C_1=10$ (by this project); the exponent in m_v is 4.1.3.trend.
+    Made finite: o(1) read as p = 0.1; $T_1$ with $C_1=10$ (by this project); the exponent in m_v is 4.1.3.trend. Some |Q_0| may be as small as it likes: the probability has a closed form, 0.055 at $m_v=p^{-2}$ times the threshold.
     Source: Lemma 4.1 (3).
     """
 

@@ -117,18 +117,21 @@ def larger_decides(tr: Trajectory) -> Check:
     r"""If $\operatorname{sgn}Q_{s,i}^{(0)}\ne\operatorname{sgn}K_{s,i}^{(0)}$, the common sign at $T_2^{\mathrm{SGN}}$ is $\operatorname{sgn}(Q_{s,i}^{(0)}+K_{s,i}^{(0)})$, and either sign has conditional probability $\tfrac12-O(\delta)$.
 
     Conditions: as for 4.2.
-    Measured: the smaller of Q and K times sgn(Q_0+K_0) in units of ηl_i, per pair with opposite initial signs; and (share of either common sign − (½ − δ))/(½ − δ); positive holds. `rule` is the share of all opposite pairs that obey, `ties` the excused share.
+    Measured: the smaller of Q and K times sgn(Q_0+K_0) in units of ηl_i, per pair with opposite initial signs; and (share of either common sign − (½ − δ))/(½ − δ); positive holds. `rule` is the share of all opposite pairs that obey, `rule_all_pairs` that of all pairs, `excused` the share of ties.
     Made finite: O(δ) read as δ = 0.1; pairs in which the signals alone can decide are excused (not where claims are judged by shares); the exponent of their share is 4.2.2.trend (by this project).
     Source: Lemma 4.2 (2).
     """
     other, tie = ~equal_at_start(tr), near_tie(tr)
+    if not other.any():
+        return NOT_OCCURRED
     margin = common_sign(tr, np.sign(tr.query_noise[0] + tr.key_noise[0]))
     signs = np.sign(tr.at(times.T2_SGN).query_noise[other])
-    rarer = min(float(np.mean(signs > 0)), float(np.mean(signs < 0))) if other.any() else math.nan
-    detail = {"rule": float(np.mean(margin[other] > 0)), "ties": float(np.mean(tie[other])), "rarer_sign": rarer} if other.any() else {}
+    rarer = min(float(np.mean(signs > 0)), float(np.mean(signs < 0)))
+    detail = {"rule": float(np.mean(margin[other] > 0)), "rule_all_pairs": float(np.mean(margin > 0)), "rarer_sign": rarer}
+    detail |= {"excused": float(np.mean(tie[other]))}
     obeyed = everywhere(tr.regime.judged, margin, where=other & ~tie, tau=tr.time(times.T2_SGN), **detail)
     half = 0.5 - constants.DELTA
-    return both(obeyed, everywhere("all", (rarer - half) / half, where=other.any(keepdims=False), tau=tr.time(times.T2_SGN)))
+    return both(obeyed, everywhere("all", (rarer - half) / half, tau=tr.time(times.T2_SGN)))
 
 
 @larger_decides.control("initial query and key noise exchanged and mirrored", regime="ladder-33")
@@ -154,7 +157,7 @@ def smaller_crosses_first(tr: Trajectory) -> Check:
     r"""If $\operatorname{sgn}Q_{s,i}^{(0)}\ne\operatorname{sgn}K_{s,i}^{(0)}$, the smaller of $|Q_{s,i}^{(0)}|$, $|K_{s,i}^{(0)}|$ crosses zero first, at $t\le\min(|Q^{(0)}|,|K^{(0)}|)/(\eta l_i)+2\tau_i$, where $\tau_i=\max(0,V_\mu^{(0)}-V_i^{(0)})/(2\eta(l_i-1))\le T_1$.
 
     Conditions: strong noise, small learning rate.
-    Measured: per pair with opposite initial signs, the smallest of: slack of the first crossing to its bound, (other's first crossing − first crossing)/bound, (T_1 − τ_i)/T_1; positive holds.
+    Measured: per pair with opposite initial signs, the smaller of (other's first crossing − first crossing)/bound and (T_1 − τ_i)/T_1, or the slack of the first crossing to its bound where that is negative; positive holds.
     Made finite: the bound is attained, so 1e-9 of it and two steps (rounding of τ_i to steps) are allowed; pairs in which the signals alone can decide are excused (not where claims are judged by shares) (by this project).
     Source: Lemma E.1.
     """
@@ -164,11 +167,12 @@ def smaller_crosses_first(tr: Trajectory) -> Check:
     larger = np.where(query_smaller, first["key_noise"], first["query_noise"])
     wait = value_wait(tr)
     bound = np.minimum(np.abs(tr.query_noise[0]), np.abs(tr.key_noise[0])) / tr.l1 + 2 * wait
-    in_time = slack_below(np.minimum(smaller, tr.end), bound * (1 + 1e-9) + 2 * tr.regime.eta)
-    order = np.minimum(larger - smaller, tr.end) / bound
-    margin = np.minimum(np.minimum(in_time, order), slack_below(wait, tr.time(times.T1)))
+    smaller, larger = np.minimum(smaller, tr.end), np.minimum(larger, tr.end)
+    in_time = slack_below(smaller, bound * (1 + 1e-9) + 2 * tr.regime.eta)
+    rest = np.minimum((larger - smaller) / bound, slack_below(wait, tr.time(times.T1)))
+    margin = np.where(in_time > 0, rest, np.minimum(in_time, rest))
     where = ~equal_at_start(tr) & ~near_tie(tr)
-    return everywhere(tr.regime.judged, margin, where=where, tau=np.minimum(smaller, tr.end))
+    return everywhere(tr.regime.judged, margin, where=where, tau=smaller)
 
 
 @smaller_crosses_first.control("crossings of query and key noise exchanged", regime="ladder-33")

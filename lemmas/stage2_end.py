@@ -12,6 +12,7 @@ from lemmas.stage3 import near_half, reversed_turns
 from verify import (
     NOT_OCCURRED,
     Check,
+    Events,
     Snapshot,
     Trajectory,
     both,
@@ -106,48 +107,82 @@ def update_sums(tr: Trajectory, quantity: str, a: float, b: float) -> tuple[Arra
 
 
 @claim(
-    ("4.3.3", "E.5"),
-    "Sums of query and key noise over samples grow in the direction of the majority",
-    source="Lemma 4.3 (3), Lemma E.5",
+    "E.5",
+    "Updates of the summed noise keep their sign, and their size is the majority's",
+    source="Lemma E.5 (1), (2)",
     conditions=["sample_size", "sparsity"],
     depends_on=["E.2", "E.3", "E.6", "C.5"],
 )
-def sums_grow(tr: Trajectory) -> Check:
-    r"""(1) $\operatorname{sgn}\sum_i\Delta Q_{s,i}$ and $\operatorname{sgn}\sum_i\Delta K_{s,i}$ are constant on $[T_2^{\mathrm{SGN}},T_4^-]$; (2) $|\sum_i\Delta Q_{s,i}|/(\bar l\eta D_s)\in[\tfrac12,\tfrac32]$; (3) $|\sum_iQ_{s,i}|,|\sum_iK_{s,i}|\ge\tfrac12\bar l\eta tD_s$ for $t\ge T_2$.
+def sums_steady(tr: Trajectory) -> Check:
+    r"""(1) $\operatorname{sgn}\sum_i\Delta Q_{s,i}$ and $\operatorname{sgn}\sum_i\Delta K_{s,i}$ are constant on $[T_2^{\mathrm{SGN}},T_4^-]$; (2) $|\sum_i\Delta Q_{s,i}|,|\sum_i\Delta K_{s,i}|\in[\tfrac12,\tfrac32]\,\bar l\eta D_s$.
 
-    Conditions: many samples (a clear majority), many noise coordinates (C.5).
-    Measured: per neuron with $D_s\ge1$, the smallest of (1) the sum of updates in its first direction over its first size, (2) slack to [½, 3/2], (3) slack to the lower bound over [T_2, T_4^-]; positive holds; `part_1`…`part_3` are the worst neurons' margins.
-    Made finite: neurons with $D_s\ge1$; (2) at $T_2$, (3) up to $T_4^-$ (by this project).
-    Source: Lemma 4.3 (3), Lemma E.5.
+    Conditions: many samples (a majority), many noise coordinates (C.5).
+    Measured: per neuron with $D_s\ge1$, the smaller of (1) the smallest sum of updates in its first direction over its first size, (2) slack to [½, 3/2]; positive holds; `part_1`, `part_2` are the worst neurons' margins.
+    Made finite: neurons with $D_s\ge1$; (2) at $T_2$; the bounds of C.5 (by this project). Part (3) is 4.3.3.
+    Source: Lemma E.5 (1), (2).
     """
     if not reached(tr, times.T4_MINUS):
         return NOT_OCCURRED
     a, t2, b = (tr.time(x) for x in (times.T2_SGN, times.T2, times.T4_MINUS))
-    d, rate = vote(tr), tr.regime.mean_l1
-    voting = d >= 1
-    weight = np.where(voting, d, 1) * rate
+    d = vote(tr)
     lowest = [low / np.abs(base) for base, low in (update_sums(tr, x, a, b) for x in NOISES)]
-    sizes = [slack_between(np.abs(tr.direction(x, t2) @ tr.l1) / weight, 0.5, 1.5) for x in NOISES]
-
-    def sums(at: Snapshot) -> Any:
-        both_sums = np.abs(np.stack([at.query_noise.sum(axis=1), at.key_noise.sum(axis=1)])).min(axis=0)
-        return slack_above(both_sums / at.tau, weight / 2)
-
-    judged = tr.regime.judged
-    parts = (
-        everywhere(judged, np.min(lowest, axis=0), where=voting, tau=a),
-        everywhere(judged, np.min(sizes, axis=0), where=voting, tau=t2),
-        throughout(tr, t2, b, sums, where=voting),
-    )
-    ties = float(np.mean(~voting))
-    check = both(*parts)
-    check.detail.update({f"part_{j + 1}": p.worst for j, p in enumerate(parts)} | {"ties": ties})
-    return check
+    sizes = [np.abs(tr.direction(x, t2) @ tr.l1) / (tr.regime.mean_l1 * np.maximum(d, 1)) for x in NOISES]
+    margins = {"part_1": np.min(lowest, axis=0), "part_2": slack_between(np.array(sizes), 0.5, 1.5).min(axis=0)}
+    parts = [everywhere(tr.regime.judged, x, where=d >= 1, tau=a) for x in margins.values()]
+    detail = {name: part.worst for name, part in zip(margins, parts, strict=True)}
+    return everywhere(tr.regime.judged, np.min(list(margins.values()), axis=0), where=d >= 1, tau=a, **detail)
 
 
-@sums_grow.control("query noise of all samples given one sign's turn", regime="ladder-33")
+@sums_steady.control("query noise turned round for the second half of the samples", regime="ladder-33")
 def _(tr: Trajectory) -> Trajectory:
-    return tr.replace(query_noise=tr.query_noise - tr.query_noise.mean(axis=2, keepdims=True))
+    first = tr.initial_direction["query_noise"].copy()
+    old = tr.turns["query_noise"]
+    late = old.index % tr.regime.n >= tr.regime.n // 2
+    first[:, tr.regime.n // 2 :] *= -1
+    turns = Events(old.shape, old.tau, old.index, np.where(late, -old.sign, old.sign))
+    return tr.replace(turns=tr.turns | {"query_noise": turns}, initial_direction=tr.initial_direction | {"query_noise": first})
+
+
+@claim(
+    "4.3.3",
+    "Summed query and key noise are carried by the majority from T_2 on",
+    source="Lemma 4.3 (3), Lemma E.5 (3)",
+    conditions=["sample_size", "sparsity"],
+    depends_on=["E.5"],
+)
+def sums_grow(tr: Trajectory) -> Check:
+    r"""For $t\ge T_2$ and all $s$: $|\sum_iQ_{s,i}|,|\sum_iK_{s,i}|\ge\tfrac12\bar l\eta tD_s$.
+
+    Conditions: many samples (a clear majority), many noise coordinates (C.5).
+    Measured: slack of the smaller sum to its lower bound, the worst time of [T_2, T_4^-], per neuron with $D_s\ge1$; positive holds.
+    Made finite: neurons with $D_s\ge1$; up to $T_4^-$; $T_2$ with $C_2=10$ (by this project).
+    Source: Lemma 4.3 (3), Lemma E.5 (3).
+    """
+    if not reached(tr, times.T4_MINUS):
+        return NOT_OCCURRED
+    d = vote(tr)
+    bound = np.maximum(d, 1) * tr.regime.mean_l1 / 2
+
+    def margin(at: Snapshot) -> Any:
+        smaller = np.minimum(np.abs(at.query_noise.sum(axis=1)), np.abs(at.key_noise.sum(axis=1)))
+        return slack_above(smaller / at.tau, bound)
+
+    return throughout(tr, tr.time(times.T2), tr.time(times.T4_MINUS), margin, where=d >= 1)
+
+
+def later_t2(tr: Trajectory) -> Trajectory:
+    """T_2 with C_2 = 20 instead of 10."""
+    return tr.replace(times=tr.times | {times.T2: 2 * tr.time(times.T2)})
+
+
+@sums_grow.truth("T_2 twice as late (C_2 = 20)", regime="ladder-33")
+def _(tr: Trajectory) -> Trajectory:
+    return later_t2(tr)
+
+
+@sums_grow.control("the mean over samples taken out of the query noise, at C_2 = 20", regime="ladder-33")
+def _(tr: Trajectory) -> Trajectory:
+    return later_t2(tr.replace(query_noise=tr.query_noise - tr.query_noise.mean(axis=2, keepdims=True)))
 
 
 @claim(
