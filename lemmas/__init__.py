@@ -2,6 +2,9 @@
 
 from lemmas import (
     experiments,
+    extensions,
+    gradients,
+    gradients_attention,
     stage1,
     stage2,
     stage2_end,
@@ -10,10 +13,15 @@ from lemmas import (
     stage4,
     stage4_end,
     theorem,
+    trends,
+    updates,
 )
 
 __all__ = [
     "experiments",
+    "extensions",
+    "gradients",
+    "gradients_attention",
     "stage1",
     "stage2",
     "stage2_end",
@@ -22,4 +30,6 @@ __all__ = [
     "stage4",
     "stage4_end",
     "theorem",
+    "trends",
+    "updates",
 ]

@@ -1,0 +1,75 @@
+"""SymPy derivations of the model's gradients, the exact decision procedure for identities, and inequalities in ball arithmetic."""
+
+from verify.symbolic.autograd import Agreement, Torch, compare, gradient, tensor
+from verify.symbolic.balls import (
+    Covering,
+    Truth,
+    all_of,
+    any_of,
+    at_most,
+    equal,
+    exact,
+    interval,
+    less,
+    positive_on,
+    precision,
+    sign,
+    taylor_coefficient,
+)
+from verify.symbolic.columns import prove_identity
+from verify.symbolic.decide import Case, Decision, decide, decide_all, vanishes
+from verify.symbolic.field import Field, NotRational, evaluate
+from verify.symbolic.forward import (
+    FreeLogits,
+    Shape,
+    SoftmaxRow,
+    SymbolicModel,
+    disjoint_model,
+    dot,
+    free_logits,
+    support_of,
+    symbolic_model,
+)
+from verify.symbolic.terms import Lumped, Terms, model_terms
+
+__all__ = [
+    "Agreement",
+    "Case",
+    "Covering",
+    "Decision",
+    "Field",
+    "FreeLogits",
+    "Lumped",
+    "NotRational",
+    "Shape",
+    "SoftmaxRow",
+    "SymbolicModel",
+    "Terms",
+    "Torch",
+    "Truth",
+    "all_of",
+    "any_of",
+    "at_most",
+    "compare",
+    "decide",
+    "decide_all",
+    "disjoint_model",
+    "dot",
+    "equal",
+    "evaluate",
+    "exact",
+    "free_logits",
+    "gradient",
+    "interval",
+    "less",
+    "model_terms",
+    "positive_on",
+    "precision",
+    "prove_identity",
+    "sign",
+    "support_of",
+    "symbolic_model",
+    "taylor_coefficient",
+    "tensor",
+    "vanishes",
+]
