@@ -14,7 +14,8 @@ class Transformer(nn.Module):
 
     def __init__(self, W_Q: Tensor, W_K: Tensor, W_V: Tensor) -> None:
         super().__init__()
-        self.W_Q, self.W_K, self.W_V = nn.Parameter(W_Q), nn.Parameter(W_K), nn.Parameter(W_V)
+        # Coordinates lie outermost in memory: products with sparse patches then read whole rows.
+        self.W_Q, self.W_K, self.W_V = (nn.Parameter(w.movedim(-1, 0).contiguous().movedim(0, -1)) for w in (W_Q, W_K, W_V))
 
     @property
     def v(self) -> Tensor:
@@ -22,24 +23,19 @@ class Transformer(nn.Module):
         mean = self.W_V.mean(1)
         return mean[0] - mean[1]
 
-    def columns(self, index: Tensor) -> Transformer:
-        """The same weights on the coordinates `index` alone (a copy)."""
-        return Transformer(*(w.detach()[..., index].clone() for w in (self.W_Q, self.W_K, self.W_V)))
-
-    def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries <w_{Q,s}, x^(l)> and keys (n, L, m_k), and values <v, x^(l)> (n, L), of patches x (n, L, d)."""
-        flat = x.reshape(-1, x.shape[-1])
-        shape = (*x.shape[:-1], -1)
-        return (flat @ self.W_Q.T).reshape(shape), (flat @ self.W_K.T).reshape(shape), (flat @ self.v).reshape(x.shape[:-1])
+    def project(self, patches: Tensor, L: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries <w_{Q,s}, x^(l)> and keys (n, L, m_k), and values <v, x^(l)> (n, L), of patches (n*L, d), dense or sparse."""
+        query, key, value = patches @ self.W_Q.T, patches @ self.W_K.T, patches @ self.v
+        return query.reshape(-1, L, query.shape[1]), key.reshape(-1, L, key.shape[1]), value.reshape(-1, L)
 
     def logits(self, x: Tensor) -> Tensor:
         r"""$z_{la}$, shape (n, L, L): query patch l, key patch a."""
-        query, key, _ = self.project(x)
+        query, key, _ = self.project(x.flatten(0, 1), x.shape[1])
         return query @ key.transpose(1, 2)
 
     def forward(self, x: Tensor) -> Tensor:
         """f (n,) of patches x (n, L, d)."""
-        query, key, value = self.project(x)
+        query, key, value = self.project(x.flatten(0, 1), x.shape[1])
         return output(query @ key.transpose(1, 2), value)
 
     def loss(self, x: Tensor, y: Tensor) -> Tensor:

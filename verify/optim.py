@@ -13,6 +13,8 @@ from verify.errors import NumericError
 from verify.model import Transformer, output
 
 EPS = float(torch.finfo(torch.float64).eps)
+SPARSE = 0.1
+"""Below this share of non-zeros, patches are stored as a sparse matrix (same products, fewer zeros to add)."""
 _LOWEST = -1e300  # stands for log 0 where log 0 - log 0 would be NaN
 
 
@@ -43,7 +45,8 @@ class SignGD(torch.optim.Optimizer):
             for name, weight in zip(names, group["params"], strict=True):
                 if weight.grad is None:
                     continue
-                if torch.isnan(weight.grad).any():
+                # A sum is ten times faster than a search, and is NaN if any entry is (or if infinities cancel).
+                if torch.isnan(weight.grad.sum()) and torch.isnan(weight.grad).any():
                     raise NumericError(self.taken, name)
                 weight.add_(torch.sign(weight.grad), alpha=-group["lr"])
         self.taken += 1
@@ -63,8 +66,11 @@ class ClosedForm:
         n, L, d = x.shape
         self.x, self.y = x, y
         flat = x.reshape(n * L, d)
-        self.row, self.column = flat.nonzero(as_tuple=True)
+        self.column, self.row = flat.T.nonzero(as_tuple=True)
+        self.place = torch.stack([self.column, self.row])
         self.entries = flat[self.row, self.column]
+        self.sparse = len(self.entries) < SPARSE * flat.numel()
+        self.patches = flat.to_sparse() if self.sparse else flat
         pairs = [(a, b) for a in range(L) for b in range(a + 1, L)]
         self.first, self.second = (torch.tensor(t) for t in zip(*pairs, strict=True))
         # For every patch a, the pairs it belongs to and its sign in them.
@@ -72,13 +78,18 @@ class ClosedForm:
         self.sign_in = torch.tensor([[1.0 if pair[0] == a else -1.0 for pair in pairs if a in pair] for a in range(L)], dtype=x.dtype)
 
     @torch.no_grad()
-    def __call__(self, model: Transformer, projected: tuple[Tensor, Tensor, Tensor] | None = None) -> tuple[dict[str, Tensor], Doubt]:
+    def project(self, model: Transformer) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries and keys (n, L, m_k), values (n, L) of the samples."""
+        return model.project(self.patches, self.x.shape[1])
+
+    @torch.no_grad()
+    def __call__(self, model: Transformer, projected: tuple[Tensor, Tensor, Tensor]) -> tuple[dict[str, Tensor], Doubt]:
         """Signs of dL/dW by parameter name, in the parameters' shapes, and which of them are within their rounding bound.
 
         Args:
-            model: the weights. projected: `model.project(x)`, if it is known already.
+            model: the weights. projected: what `project(model)` gives.
         """
-        query, key, value = projected or model.project(self.x)
+        query, key, value = projected
         n, L, _ = query.shape
         logits = query @ key.transpose(1, 2)
         log_s = torch.log_softmax(logits, -1)
@@ -103,7 +114,7 @@ class ClosedForm:
         doubt_k = _doubtful(coefficient_k, part_k.abs() @ query.abs(), rounding)
 
         scale_v = (torch.logsumexp(log_s, 1) + log_g[:, None]).clamp(min=_LOWEST)
-        by_coordinate = torch.sign(self.y.repeat_interleave(L) @ self._normalised(scale_v))
+        by_coordinate = torch.sign(self._matrix(self._normalised(scale_v)) @ self.y.repeat_interleave(L))
         signs, unsure = {}, {}
         largest_key = key.abs()[:, self.first] + key.abs()[:, self.second]
         for name, coefficient, scale, bound in (
@@ -111,20 +122,27 @@ class ClosedForm:
             ("W_K", coefficient_k, scale_k, part_k.abs() @ query.abs()),
         ):
             weighted = self._normalised(scale)
-            total = coefficient.reshape(n * L, -1).T @ weighted
-            first = weighted[:, 0]
-            unsure[name] = _doubtful(total[:, 0], first.abs() @ bound.reshape(n * L, -1), EPS * (n * L + 8))
-            signs[name] = -torch.sign(total)
-        signs["W_V"] = torch.stack([-by_coordinate, by_coordinate])[:, None, :].expand(model.W_V.shape)
+            total = self._matrix(weighted) @ coefficient.reshape(n * L, -1)
+            along = self.column == 0
+            size = weighted[along].abs() @ bound.reshape(n * L, -1)[self.row[along]]
+            unsure[name] = _doubtful(total[0], size, EPS * (n * L + 8))
+            signs[name] = -torch.sign(total).T
+        signs["W_V"] = torch.stack([-by_coordinate, by_coordinate], 1)[:, :, None].expand(-1, -1, model.W_V.shape[1]).movedim(0, -1)
         return signs, Doubt(doubt_q, doubt_k, unsure["W_Q"], unsure["W_K"])
 
     def _normalised(self, scale: Tensor) -> Tensor:
-        """x (n*L, d), each entry times exp(scale of its patch - the largest scale among the patches that touch its coordinate)."""
-        rows, d = scale.numel(), self.x.shape[-1]
-        each = scale.reshape(rows)[self.row]
-        largest = torch.full((d,), _LOWEST, dtype=scale.dtype).scatter_reduce_(0, self.column, each, "amax")
-        out = torch.zeros((rows, d), dtype=scale.dtype)
-        out[self.row, self.column] = self.entries * torch.exp(each - largest[self.column])
+        """Entries of x, each times exp(scale of its patch - the largest scale among the patches that touch its coordinate)."""
+        each = scale.flatten()[self.row]
+        largest = torch.full(self.x.shape[-1:], _LOWEST, dtype=scale.dtype).scatter_reduce_(0, self.column, each, "amax")
+        return self.entries * torch.exp(each - largest[self.column])
+
+    def _matrix(self, entries: Tensor) -> Tensor:
+        """The matrix (d, n*L) that has `entries` in the places of the non-zeros of x."""
+        n, L, d = self.x.shape
+        if self.sparse:
+            return torch.sparse_coo_tensor(self.place, entries, (d, n * L), is_coalesced=True, check_invariants=False)
+        out = torch.zeros((d, n * L), dtype=entries.dtype)
+        out[self.column, self.row] = entries
         return out
 
 

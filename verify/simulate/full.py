@@ -35,6 +35,8 @@ def simulate(start: Start, *, gradient: Gradient = "closed", fault: Fault | None
         NumericError: when a sign of NaN would be taken.
     """
     data = sample(start.regime, start.root, start.trial)
+    # Coordinates that no sample touches have gradient 0 and stay where they are.
+    data = data.columns(data.touched)
     return train(start, complete(start, data), data, gradient=gradient, fault=fault)
 
 
@@ -45,17 +47,17 @@ def complete(start: Start, data: Data) -> Transformer:
     i.i.d. $N(0,\sigma_0^2)$ iff $c \sim N(0,\sigma_0^2AA^\top)$. On disjoint supports that is the start's law, and c are its
     inner products; where supports overlap, c = |A| R^{1/2} |A|^{-1} c_start with R the correlations of the rows and |A| their
     lengths, which has the right law and deviates from the start as little as the overlaps demand. All rows of a head are
-    shifted alike.
+    shifted alike. G is drawn on the touched coordinates first, so that data restricted to them gets the same weights there.
 
     Raises:
         RegimeError: if the weights do not fit in memory.
     """
-    r = start.regime
-    if (size := 2 * (r.m_k + r.m_v) * r.dim) > MAX_ELEMENTS:
+    r, d = start.regime, data.x.shape[-1]
+    if (size := 2 * (r.m_k + r.m_v) * d) > MAX_ELEMENTS:
         raise RegimeError(
             f"regime {r.name!r}: {size} weights do not fit in memory (limit {MAX_ELEMENTS:g}); use the reduced or flow simulator"
         )
-    rows = torch.cat([data.y[:, None] * data.noise[:, 0], torch.eye(1, r.dim, dtype=torch.float64)])
+    rows = torch.cat([data.y[:, None] * data.noise[:, 0], torch.eye(1, d, dtype=torch.float64)])
     length = rows.norm(dim=1)
     level, basis = torch.linalg.eigh((rows @ rows.T) / length / length[:, None])
     level = level.clamp(min=0)
@@ -65,18 +67,21 @@ def complete(start: Start, data: Data) -> Transformer:
     if r.supports == "disjoint":
         root = inverse = torch.eye(len(level), dtype=torch.float64)
 
+    order = torch.argsort(~(data.x != 0).any(0).any(0), stable=True)
+
     def shift(weights: Tensor, noise: Array, signal: Array | float) -> Tensor:
         """What to add to weights (k, d) so that they meet noise (k, n) and signal (k,)."""
         target = torch.from_numpy(np.column_stack([noise, np.atleast_1d(signal)])) / length @ root
         return (target - weights @ rows.T / length) @ inverse / length @ rows
 
     def gaussian(name: str, count: int) -> Tensor:
-        return torch.from_numpy(r.sigma_0 * normals(start.root, start.trial, name, count, r.dim))
+        drawn = torch.from_numpy(r.sigma_0 * normals(start.root, start.trial, name, count, d))
+        return torch.empty_like(drawn).scatter_(1, order.expand_as(drawn), drawn)
 
     W_Q, W_K = gaussian("weights_query", r.m_k), gaussian("weights_key", r.m_k)
     W_Q += shift(W_Q, start.query_noise, start.query_signal)
     W_K += shift(W_K, start.key_noise, start.key_signal)
-    W_V = gaussian("weights_value", 2 * r.m_v).reshape(r.m_v, 2, r.dim).transpose(0, 1).contiguous()
+    W_V = gaussian("weights_value", 2 * r.m_v).reshape(r.m_v, 2, d).transpose(0, 1).contiguous()
     mean = W_V.mean(1)
     half = shift((mean[0] - mean[1])[None], start.value_noise[None], start.value_signal) / 2
     W_V += torch.stack([half, -half])
@@ -92,9 +97,7 @@ def train(
     optimizer: Callable[[Iterable[Any], float], torch.optim.Optimizer] = SignGD,
     fault: Fault | None = None,
 ) -> Trajectory:
-    """Train a copy of `model` on `data` and record it under `start`'s regime and trial.
-
-    Coordinates that no sample touches have gradient 0 and stay where they are, so the copy holds the touched ones only.
+    """Train `model` in place on `data` and record it under `start`'s regime and trial.
 
     Args:
         optimizer: made from (named parameters, eta). With gradient="closed" it is given the gradients' signs.
@@ -106,16 +109,13 @@ def train(
     r = start.regime
     if r.L != 2 or r.eta == 0:
         raise RegimeError(f"regime {r.name!r}: the full simulator records L=2 and eta > 0 (given L={r.L}, eta={r.eta:g})")
-    data = data.columns(touched := data.touched)
-    model = model.columns(touched)
     updates = optimizer(model.named_parameters(), r.eta)
     closed = ClosedForm(data.x, data.y)
-    recorder = Recorder(start if r.supports == "disjoint" else _measured_start(start, model, data))
+    recorder = Recorder(start if r.supports == "disjoint" else start.replace(**_state(model, data, closed.project(model)).values))
     while True:
         if fault is not None and recorder.taken == fault.step:
             _inject(model, data, fault, r)
-        with torch.no_grad():
-            projected = model.project(data.x)
+        projected = closed.project(model)
         recorder.observe(_state(model, data, projected))
         if recorder.done:
             break
@@ -134,7 +134,7 @@ def train(
 def _state(model: Transformer, data: Data, projected: Projected) -> State:
     """The label-folded inner products and logit gaps of L = 2."""
     query, key, value = projected
-    each, signal, noise = torch.arange(len(data.y)), data.position, data.noise_index[:, 0]
+    each, signal, noise = torch.arange(len(data.y)), data.position, 1 - data.position
     logits = query @ key.transpose(1, 2)
     values = {
         "query_noise": (data.y[:, None] * query[each, noise]).T,
@@ -142,20 +142,14 @@ def _state(model: Transformer, data: Data, projected: Projected) -> State:
         "query_signal": model.W_Q[:, 0],
         "key_signal": model.W_K[:, 0],
         "value_noise": data.y * value[each, noise],
-        "value_signal": model.v[0],
+        "value_signal": data.y[0] * value[0, signal[0]],
     }
     gap = lambda row: logits[each, row, signal] - logits[each, row, noise]  # noqa: E731
     return State({q: values[q].detach().numpy().copy() for q in QUANTITIES}, gap(signal).numpy(), gap(noise).numpy())
 
 
-def _measured_start(start: Start, model: Transformer, data: Data) -> Start:
-    """The start whose inner products are those of the weights."""
-    with torch.no_grad():
-        return start.replace(**_state(model, data, model.project(data.x)).values)
-
-
 def _count(recorder: Recorder, data: Data, doubt: Doubt) -> None:
-    each, noise = torch.arange(len(data.y)), data.noise_index[:, 0]
+    each, noise = torch.arange(len(data.y)), 1 - data.position
     recorder.uncertain["query_noise"] += int(doubt.query[each, noise].sum())
     recorder.uncertain["key_noise"] += int(doubt.key[each, noise].sum())
     recorder.uncertain["query_signal"] += int(doubt.query_first.sum())

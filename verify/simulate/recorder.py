@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from verify.errors import NumericError
 from verify.simulate.trajectory import QUANTITIES, Events, Trajectory, grid_steps, with_measured
 from verify.start import Array, Start
 from verify.times import T3, formula_times
 
+Log = list[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]
 CLIP = 690.0  # exp(690) is finite, and no ratio of inner products reaches it
 
 
@@ -38,11 +41,11 @@ class Recorder:
         self.times = formula_times(start.regime)
         self.step_t3 = math.ceil(self.times[T3] / start.regime.eta * (1 - 1e-12))
         self.rows: list[State] = []
-        self.turns: dict[str, list[tuple[Array, Array, Array]]] = {q: [] for q in QUANTITIES}
-        self.crossings: dict[str, list[tuple[Array, Array, Array]]] = {q: [] for q in QUANTITIES}
+        self.turns: dict[str, Log] = {q: [] for q in QUANTITIES}
+        self.crossings: dict[str, Log] = {q: [] for q in QUANTITIES}
         self.first: dict[str, Array] = {}
-        self.uncertain = dict.fromkeys(QUANTITIES, 0)
-        self.zero = dict.fromkeys(QUANTITIES, 0)
+        self.uncertain: dict[str, int] = dict.fromkeys(QUANTITIES, 0)
+        self.zero: dict[str, int] = dict.fromkeys(QUANTITIES, 0)
         self._step = -1
         self._side: dict[str, Array] = {}
         self._direction: dict[str, Array] = {}
@@ -92,7 +95,7 @@ class Recorder:
                 self._side[name] = np.where(crossed, side, self._side[name])
 
     @staticmethod
-    def _log(log: list[tuple[Array, Array, Array]], which: Array, sign: Array, time: Array) -> None:
+    def _log(log: Log, which: Array, sign: Array, time: Array) -> None:
         flat = np.flatnonzero(which)
         log.append((np.asarray(time).ravel()[flat], flat, np.asarray(sign).ravel()[flat]))
 
@@ -130,12 +133,13 @@ class Recorder:
         eta = self.start.regime.eta
         reached = lambda step: step * eta if step >= 0 else math.nan  # noqa: E731
         shapes = {name: x.shape for name, x in self._before.items()}
+        values: dict[str, Any] = {name: np.stack([row.values[name] for row in self.rows]) for name in QUANTITIES}
         return Trajectory(
             regime=self.start.regime,
             simulator=simulator,
             start=self.start,
             tau=self.grid * eta,
-            **{name: np.stack([row.values[name] for row in self.rows]) for name in QUANTITIES},
+            **values,
             gap_signal=np.stack([row.gap_signal for row in self.rows]),
             gap_noise=np.stack([row.gap_noise for row in self.rows]),
             turns={name: _events(shapes[name], log, eta) for name, log in self.turns.items()},
@@ -149,7 +153,7 @@ class Recorder:
         )
 
 
-def _events(shape: tuple[int, ...], log: list[tuple[Array, Array, Array]], eta: float) -> Events:
+def _events(shape: tuple[int, ...], log: Log, eta: float) -> Events:
     if not log:
         return Events(shape, np.empty(0), np.empty(0, np.int64), np.empty(0, np.int8))
     time, index, sign = (np.concatenate(x) for x in zip(*log, strict=True))
