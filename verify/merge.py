@@ -90,7 +90,8 @@ def trial_row(claim: Claim, regime: Regime, outcomes: list[dict[str, Any]]) -> l
     if trouble := _trouble(outcomes):
         return _rows(claim, regime, trouble)
     delta = claim.bound(regime)
-    outcome = v.from_counts([o["holds"] for o in outcomes], [o["occurred"] for o in outcomes], delta, exact=claim.exact(regime))
+    holds, occurred = [o["holds"] for o in outcomes], [o["occurred"] for o in outcomes]
+    outcome = v.from_counts(holds, occurred, delta, exact=claim.exact(regime), trivial=claim.trivial(regime))
     counted = [(seed, o) for seed, o in enumerate(outcomes) if o["occurred"]]
     if not counted:
         return _rows(claim, regime, outcome, delta=delta, occurred=0, trials=len(outcomes))

@@ -87,6 +87,7 @@ class Claim:
     bound: Callable[[Regime], float] = lambda regime: DELTA
     exact: Callable[[Regime], float | None] = lambda regime: None
     undefined: Callable[[Regime], str | None] = lambda regime: None
+    trivial: Callable[[Regime], str | None] = lambda regime: None
     control_regime: str | None = None
     controls: list[Control] = field(default_factory=list)
     measure: Callable[..., Any] | None = None
@@ -186,6 +187,7 @@ def claim(
         rungs, trials_per_rung: the regimes of a scaling claim.
         bound(regime): allowed violation probability. exact(regime): exact violation probability, or None.
         undefined(regime): why the statement makes no sense there, or None.
+        trivial(regime): why the stated bound says nothing there (an interval that contains all values), or None.
     """
 
     def register(function: Callable[..., Any]) -> Claim:

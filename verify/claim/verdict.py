@@ -69,6 +69,7 @@ def from_counts(
     delta: float,
     numeric: str = "",
     exact: float | None = None,
+    trivial: str | None = None,
 ) -> Outcome:
     """The verdict of a claim judged trial by trial.
 
@@ -77,6 +78,7 @@ def from_counts(
         delta: allowed violation probability (the claim's own; 0.1 for trajectories).
         numeric: a numeric flag of any trial; never a pass.
         exact: the exact violation probability, where there is a closed form: it decides where the counts do not.
+        trivial: why the stated bound says nothing, if so.
     """
     counted = [h for h, o in zip(holds, occurred, strict=True) if o]
     n, violations = len(counted), len(counted) - sum(counted)
@@ -84,6 +86,8 @@ def from_counts(
         return Outcome(NUMERIC, n, violations, reason=numeric)
     if delta >= 1:
         return Outcome(VACUOUS, n, violations, 0.0, 1.0, f"the stated bound is trivial: it allows a violation probability of {delta:.3g}")
+    if trivial:
+        return Outcome(VACUOUS, n, violations, 0.0, 1.0, trivial)
     low, high = (stats.lower_bound(violations, n), stats.upper_bound(violations, n)) if n else (0.0, 1.0)
     verdict = stats.decide(violations, n, delta)
     if exact is not None:
