@@ -17,7 +17,6 @@ from verify.simulate._flow_kernel import (
     RHI,
     RLO,
     TABLE_ROWS,
-    TINY,
     WINDOW_ROWS,
     R,
     W,
@@ -213,7 +212,7 @@ def run(B, n, m, l1, grid, first, t3, eps_max, out, gaps, measured, t4_30, direc
     fresh = True  # whether the table T is not yet that of time a
     while True:
         for i in range(n):
-            if stale == n or stale == i:
+            if stale in (n, i):
                 gap_polynomials(Q[i], SQ[i], K[i], SK[i], q, Sq, k, Sk, c[i])
                 lin_t[i], lin_j[i] = next_linear(K[i], SK[i], k, Sk, side_Q[i], hold_Q[i], a, V[i] - B[size - 1], 2 * (l1[i] - 1), sb[i])
         stale = -1
