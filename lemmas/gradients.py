@@ -15,10 +15,10 @@ from verify.symbolic import (
     Lumped,
     SoftmaxRow,
     Terms,
-    Torch,
     compare,
     free_logits,
     gradient,
+    instance,
     model_terms,
     prove_identity,
     symbolic_model,
@@ -159,8 +159,8 @@ def _value_by_torch(formula: Formula, size: int) -> Agreement:
     claimed = [total(formula, model_terms(model, j=1), size, c) for _, c, _ in entries(model.w_v[1])]
 
     def autograd(values: dict[sp.Symbol, float]) -> list[float]:
-        net = Torch.at(model, values)
-        return gradient(net.outputs()[0, 0], net.w_v)[: len(claimed)]
+        net, x, _ = instance(model, values)
+        return gradient(net(x)[0], net.W_V)[: len(claimed)]  # f depends on w_{V,1} through F_1 alone
 
     return compare(model.field, model.leaves, claimed, autograd)
 
@@ -234,9 +234,12 @@ def _logit_by_torch(term: Callable[..., sp.Expr], size: int) -> Agreement:
     model: FreeLogits = free_logits(size)
     claimed = [term(model_terms(model, j=1), l, a) for l in range(size) for a in range(size)]
 
+    from verify.model import output
+
     def autograd(values: dict[sp.Symbol, float]) -> list[float]:
         logits = tensor([[[model.logit(0, l, a) for a in range(size)] for l in range(size)]], values)
-        return gradient(Torch.at(model, values).outputs(logits)[0, 0], logits)
+        net, x, _ = instance(model, values)
+        return gradient(output(logits, x @ net.W_V[0].mean(0))[0], logits)
 
     return compare(model.field, model.leaves, claimed, autograd)
 

@@ -13,9 +13,9 @@ from verify.symbolic import (
     Case,
     Lumped,
     SymbolicModel,
-    Torch,
     compare,
     gradient,
+    instance,
     model_terms,
     prove_identity,
     symbolic_model,
@@ -64,8 +64,8 @@ def _attention_by_torch(formula: Formula, which: str, size: int) -> Agreement:
     claimed = [total(formula, model_terms(model, neuron=s), size, c) for s, c, _ in entries(_weights(model, which))]
 
     def autograd(values: dict[sp.Symbol, float]) -> list[float]:
-        net = Torch.at(model, values)
-        return gradient(net.f()[0], getattr(net, which))
+        net, x, _ = instance(model, values)
+        return gradient(net(x)[0], getattr(net, which.upper()))
 
     return compare(model.field, model.leaves, claimed, autograd)
 

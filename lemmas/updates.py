@@ -16,11 +16,11 @@ from verify.symbolic import (
     Field,
     SymbolicModel,
     Terms,
-    Torch,
     compare,
     disjoint_model,
     dot,
     gradient,
+    instance,
     model_terms,
     prove_identity,
     support_of,
@@ -80,13 +80,13 @@ def _value_cases(update: Update) -> Iterator[Case]:
         yield Case(f"{name}, general n", derived, update.term(lump.terms(), lump.l, lump.a, 0), lump.field, 1 / (lump.n * lump.m_v))
 
 
-def _loss_by_torch(size: int, claimed: list[sp.Expr], leaf: Callable[[Torch], object], model: SymbolicModel | None = None) -> Agreement:
+def _loss_by_torch(size: int, claimed: list[sp.Expr], leaf: str, model: SymbolicModel | None = None) -> Agreement:
     """−∂L_S/∂leaf by autograd against `claimed`, entry by entry."""
     model = model or symbolic_model(size, SAMPLES)
 
     def autograd(values: dict[sp.Symbol, float]) -> list[float]:
-        net = Torch.at(model, values)
-        return gradient(-net.loss(), leaf(net))  # type: ignore[arg-type]
+        net, x, y = instance(model, values)
+        return gradient(-net.loss(x, y), getattr(net, leaf))
 
     return compare(model.field, model.leaves, claimed, autograd)
 
@@ -95,7 +95,7 @@ def _values_by_torch(update: Update, size: int) -> Agreement:
     model = symbolic_model(size, SAMPLES)
     factor = sp.Rational(1, SAMPLES * model.shape.m_v)
     claimed = [factor * _direction(update, model, 0, j, c) for j in (1, -1) for _, c, _ in entries(model.w_v[j])]
-    return _loss_by_torch(size, claimed, lambda net: net.w_v)
+    return _loss_by_torch(size, claimed, "W_V")
 
 
 @claim(
@@ -263,12 +263,12 @@ def _attention_by_torch(updates: AttentionUpdates) -> Iterator[Agreement]:
         model = symbolic_model(size, SAMPLES)
         for update, which in ((updates.query, "w_q"), (updates.key, "w_k")):
             claimed = [_direction(update, model, s, None, c) / SAMPLES for s, c, _ in entries(getattr(model, which))]
-            yield _loss_by_torch(size, claimed, lambda net, which=which: getattr(net, which))
+            yield _loss_by_torch(size, claimed, which.upper())
     model = disjoint_model()
     by_weight = {w: claimed / SAMPLES for _, w, claimed in _projected(updates, model)}
     for which in ("w_q", "w_k"):
         claimed = [by_weight[w] for _, _, w in entries(getattr(model, which))]
-        yield _loss_by_torch(2, claimed, lambda net, which=which: getattr(net, which), model)
+        yield _loss_by_torch(2, claimed, which.upper(), model)
 
 
 @claim(

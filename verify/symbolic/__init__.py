@@ -1,6 +1,6 @@
 """SymPy derivations of the model's gradients, the exact decision procedure for identities, and inequalities in ball arithmetic."""
 
-from verify.symbolic.autograd import Agreement, Torch, compare, gradient, tensor
+from verify.symbolic.autograd import Agreement, compare, gradient, instance, tensor
 from verify.symbolic.balls import (
     Covering,
     Truth,
@@ -18,7 +18,7 @@ from verify.symbolic.balls import (
 )
 from verify.symbolic.columns import prove_identity
 from verify.symbolic.decide import Case, Decision, decide, decide_all, vanishes
-from verify.symbolic.field import Field, NotRational, evaluate
+from verify.symbolic.field import Field, NotRational, evaluate, symbols_of
 from verify.symbolic.forward import (
     FreeLogits,
     Shape,
@@ -45,7 +45,6 @@ __all__ = [
     "SoftmaxRow",
     "SymbolicModel",
     "Terms",
-    "Torch",
     "Truth",
     "all_of",
     "any_of",
@@ -60,6 +59,7 @@ __all__ = [
     "exact",
     "free_logits",
     "gradient",
+    "instance",
     "interval",
     "less",
     "model_terms",
@@ -69,6 +69,7 @@ __all__ = [
     "sign",
     "support_of",
     "symbolic_model",
+    "symbols_of",
     "taylor_coefficient",
     "tensor",
     "vanishes",

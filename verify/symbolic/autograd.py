@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import sympy as sp
 
-from verify.symbolic.field import Field, evaluate
+from verify.symbolic.field import Field, evaluate, symbols_of
 from verify.symbolic.forward import SymbolicModel
 
 if TYPE_CHECKING:  # importing torch takes seconds and only a judged identity needs it
     import torch
+
+    from verify.model import Transformer
 
 INSTANCES = 12
 ROUNDING = 1e-11
@@ -63,7 +65,7 @@ def compare(
         leaves: weights and data that the gradient needs. formulas: rational expressions, one per gradient entry.
         gradient: maps the weights to the same entries by autograd.
     """
-    symbols = sorted(field.closure(set(leaves).union(*(f.free_symbols for f in formulas))), key=str)
+    symbols = sorted(field.closure(set(leaves) | symbols_of(*formulas)), key=str)
     worst, signs, entries = 0.0, 0, 0
     for seed in range(instances):
         rng = np.random.default_rng(seed)
@@ -94,44 +96,12 @@ def tensor(entries: Sequence[object], values: Values) -> torch.Tensor:
     return torch.tensor(numbers(list(entries)), dtype=torch.float64, requires_grad=True)
 
 
-@dataclass(frozen=True)
-class Torch:
-    """A SymbolicModel at given weights, in torch: leaves w_q, w_k (m_k, d), w_v (2, m_v, d) for j = 1, -1, x (n, L, d), y (n,)."""
+def instance(model: SymbolicModel, values: Values) -> tuple[Transformer, torch.Tensor, torch.Tensor]:
+    """The engine's own module at the weights of a SymbolicModel, with patches x (n, L, d) and labels y (n,)."""
+    from verify.model import Transformer
 
-    w_q: torch.Tensor
-    w_k: torch.Tensor
-    w_v: torch.Tensor
-    x: torch.Tensor
-    y: torch.Tensor
-
-    @staticmethod
-    def at(model: SymbolicModel, values: Values) -> Torch:
-        """The model's weights and data with numbers in place of symbols."""
-        stacks = (model.w_q, model.w_k, [model.w_v[1], model.w_v[-1]], model.x, model.y)
-        return Torch(*(tensor(s, values) for s in stacks))
-
-    def logits(self) -> torch.Tensor:
-        """z[i, l, a], shape (n, L, L)."""
-        return (self.x @ self.w_q.T) @ (self.x @ self.w_k.T).transpose(1, 2)
-
-    def outputs(self, logits: torch.Tensor | None = None) -> torch.Tensor:
-        """F_j(X_i), shape (n, 2) for j = 1, -1; from given logits (n, L, L) if any."""
-        import torch
-
-        attention = torch.softmax(self.logits() if logits is None else logits, dim=-1)
-        attended = attention @ self.x  # row l: Σ_a s_la x^(a)
-        return torch.einsum("jrc,ilc->ij", self.w_v, attended) / self.w_v.shape[1]
-
-    def f(self) -> torch.Tensor:
-        """f(X_i), shape (n,)."""
-        out = self.outputs()
-        return out[:, 0] - out[:, 1]
-
-    def loss(self) -> torch.Tensor:
-        """L_S."""
-        import torch
-
-        return torch.nn.functional.softplus(-self.y * self.f()).mean()
+    w_q, w_k, w_v, x, y = (tensor(s, values) for s in (model.w_q, model.w_k, [model.w_v[1], model.w_v[-1]], model.x, model.y))
+    return Transformer(w_q.detach(), w_k.detach(), w_v.detach()), x, y
 
 
 def gradient(scalar: torch.Tensor, leaf: torch.Tensor) -> list[float]:

@@ -12,7 +12,7 @@ from verify.symbolic.decide import Case, decide_all
 
 
 def prove_identity(
-    cases: Iterable[Case], column: Callable[[], Sequence[Agreement]], *, paper: str, derivative: tuple[str, sp.Expr]
+    cases: Iterable[Case], column: Callable[[], Sequence[Agreement]], *, paper: str, derivative: tuple[str, sp.Basic]
 ) -> Proof:
     """Decide all cases; a proof stands only if torch agrees with the paper's formula on random instances.
 

@@ -13,7 +13,7 @@ import sympy as sp
 from flint import fmpq, fmpq_mpoly, fmpq_mpoly_ctx
 
 from verify.symbolic.balls import exact, precision, sign
-from verify.symbolic.field import Field, NotRational, evaluate
+from verify.symbolic.field import Field, NotRational, evaluate, symbols_of
 
 POINTS = 400
 """Exact points that are tried before an identity with a non-zero numerator is left UNPROVEN."""
@@ -65,13 +65,13 @@ class Quotient:
             for key, (factor, power) in term.den.items():
                 if power > common.get(key, (factor, 0))[1]:
                     common[key] = (factor, power)
-        num = None
+        num = terms[0].num * 0
         for term in terms:
             piece = term.num
             for key, (factor, power) in common.items():
                 missing = power - (term.den[key][1] if key in term.den else 0)
                 piece = piece * factor**missing if missing else piece
-            num = piece if num is None else num + piece
+            num = num + piece
         return Quotient(num, common)
 
 
@@ -94,7 +94,7 @@ def vanishes(expr: sp.Expr, field: Field) -> bool:
     Raises:
         NotRational: if the expression is not rational in its symbols.
     """
-    symbols = sorted(expr.free_symbols, key=str)
+    symbols = sorted(symbols_of(expr), key=str)
     context = fmpq_mpoly_ctx.get([f"x{k}" for k in range(max(1, len(symbols)))], "lex")
     values = dict(zip(symbols, map(Quotient, context.gens()), strict=False))
     for symbol, rest in _denominators_as_variables(expr).items():
@@ -121,11 +121,11 @@ def _denominators_as_variables(expr: sp.Expr) -> dict[sp.Symbol, sp.Expr]:
     Reading x as T - rest is an invertible change of variables that turns the denominator into one variable, so that bringing a sum
     to its common denominator expands nothing. The last exponential of each softmax row serves as x.
     """
-    bases = [p.base for p in expr.atoms(sp.Pow) if p.exp.is_negative and isinstance(p.base, sp.Add)]
+    bases: list[sp.Expr] = [p.base for p in expr.atoms(sp.Pow) if p.exp.is_negative and isinstance(p.base, sp.Add)]
     chosen: dict[sp.Symbol, sp.Expr] = {}
     for base in sorted(set(bases), key=str):
-        elsewhere = set().union(*(b.free_symbols for b in bases if b != base))
-        for symbol in sorted((a for a in base.args if a.is_Symbol), key=str, reverse=True):
+        elsewhere = symbols_of(*(b for b in bases if b != base))
+        for symbol in sorted((a for a in base.args if isinstance(a, sp.Symbol)), key=str, reverse=True):
             rest = base - symbol
             if symbol not in elsewhere and symbol not in rest.free_symbols and rest.is_polynomial():
                 chosen[symbol] = rest
@@ -163,7 +163,7 @@ class _Question:
     def __init__(self, derived: sp.Expr, claimed: sp.Expr, field: Field, up_to: sp.Expr | None) -> None:
         self.sides, self.field, self.signs_only = (derived, claimed), field, up_to is not None
         self.scale: sp.Expr = sp.Integer(1) if up_to is None else up_to
-        self.symbols = derived.free_symbols | claimed.free_symbols | self.scale.free_symbols
+        self.symbols = symbols_of(derived, claimed, self.scale)
         self.tied = field.tied(self.symbols)
 
     def ratio(self, rng: random.Random) -> Fraction | None:

@@ -6,7 +6,7 @@ import math
 import random
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
 import sympy as sp
 from flint import arb
@@ -50,7 +50,7 @@ class Field:
     def diff(self, expr: sp.Expr, x: sp.Symbol) -> sp.Expr:
         """d expr / dx, through the exponentials: ∂/∂x + Σ_E (dz_E/dx) E ∂/∂E."""
         terms = [self._partial(expr, x)]
-        for symbol in sorted(expr.free_symbols & self.exponents.keys(), key=str):
+        for symbol in sorted(symbols_of(expr) & self.exponents.keys(), key=str):
             inner = self.diff(self.exponents[symbol], x)
             if inner != 0:
                 terms.append(symbol * self._partial(expr, symbol) * inner)
@@ -80,7 +80,7 @@ class Field:
             symbol = queue.pop()
             if symbol not in found:
                 found.add(symbol)
-                queue += list(self.exponents[symbol].free_symbols) if symbol in self.exponents else []
+                queue += symbols_of(self.exponents[symbol]) if symbol in self.exponents else ()
         return found
 
     def tied(self, symbols: set[sp.Symbol]) -> bool:
@@ -107,6 +107,11 @@ class Field:
     def floats(self, values: Mapping[sp.Symbol, float]) -> dict[sp.Symbol, float]:
         """The point in float64 with E = e^z (inf past float64's range)."""
         return self.on_graph(values, float, lambda z: math.exp(z) if z < 700 else math.inf)
+
+
+def symbols_of(*expressions: sp.Expr) -> set[sp.Symbol]:
+    """The symbols that occur in any of them."""
+    return cast("set[sp.Symbol]", set().union(*(e.free_symbols for e in expressions)))
 
 
 class NotRational(VerifyError):

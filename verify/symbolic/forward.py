@@ -8,9 +8,9 @@ from functools import cache, cached_property
 
 import sympy as sp
 
-from verify.symbolic.field import Field
+from verify.symbolic.field import Field, symbols_of
 
-Vector = list[sp.Expr]
+Vector = Sequence[sp.Expr]
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class SymbolicModel:
         self.shape, self.field = shape, field or Field()
         coordinates = range(1, shape.d + 1)
 
-        def symbols(*names: str) -> list[Vector]:
+        def symbols(*names: str) -> list[list[sp.Symbol]]:
             return [[sp.Symbol(f"{name},{c}}}", real=True) for c in coordinates] for name in names]
 
         self.w_q = symbols(*(f"w_{{Q,{s}" for s in range(1, shape.m_k + 1)))
@@ -49,7 +49,7 @@ class SymbolicModel:
         free = [symbols(*(f"x_{{{i}}}^{{{l}" for l in range(1, shape.patches + 1))) for i in range(1, shape.n + 1)]
         self.x: Sequence[Sequence[Vector]] = patches or free
         self.y = [self.field.label(f"y_{i}") for i in range(1, shape.n + 1)]
-        self.e = [
+        self.e: list[list[list[sp.Expr]]] = [
             [
                 [self.field.exponential(f"E_{{{i + 1},{l + 1}{a + 1}}}", self.logit(i, l, a)) for a in range(shape.patches)]
                 for l in range(shape.patches)
@@ -61,7 +61,7 @@ class SymbolicModel:
     def leaves(self) -> set[sp.Symbol]:
         """All weights, data and labels."""
         rows = [*self.w_q, *self.w_k, *self.w_v[1], *self.w_v[-1], *(patch for sample in self.x for patch in sample), self.y]
-        return set().union(*(entry.free_symbols for row in rows for entry in row))
+        return symbols_of(*(entry for row in rows for entry in row))
 
     def logit(self, i: int, l: int, a: int) -> sp.Expr:
         """z_{i,la} = Σ_s ⟨w_{Q,s}, x_i^{(l)}⟩⟨w_{K,s}, x_i^{(a)}⟩."""
@@ -152,7 +152,7 @@ def disjoint_model(support: int = 2) -> SymbolicModel:
     samples = []
     for i in range(2):
         signal: Vector = [field.label(f"y_{i + 1}"), *[sp.Integer(0)] * (2 * support)]
-        noise: Vector = [sp.Integer(0)] * (1 + 2 * support)
+        noise: list[sp.Expr] = [sp.Integer(0)] * (1 + 2 * support)
         for c in support_of(i, support):
             noise[c] = sp.Symbol(f"\\xi_{{{i + 1},{c + 1}}}", real=True)
         samples.append([signal, noise] if i == 0 else [noise, signal])

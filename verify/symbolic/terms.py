@@ -71,8 +71,8 @@ class Lumped:
         self.j, self.y = self.field.label("j"), self.field.label("y")
         self._query = self.w_q * x_l + real("\\rho_Q")
         self._key = self.w_k * x_a + real("\\rho_K")
-        self.z = real("z_a") if free_logit else self._query * self._key + real("\\zeta")
-        self.e = self.field.exponential("E_a", self.z)
+        self.z = real("z_a")
+        self.e = self.field.exponential("E_a", self.z if free_logit else self._query * self._key + real("\\zeta"))
         self.rest, self.rest_values = sp.Symbol("R", positive=True), real("U")
         self._u = (self.w_v * x_a + real("\\omega")) / self.m_v
         self.row = (self.e * self._u + self.rest_values) / (self.e + self.rest)
