@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from verify.errors import RegimeError
@@ -45,20 +46,20 @@ class Data:
         """The same samples on the coordinates `index` alone."""
         return replace(self, x=self.x[:, :, index].contiguous())
 
-    def mirrored(self, which: Tensor) -> Data:
+    def mirrored(self, which: ArrayLike) -> Data:
         """(X_i, y_i) -> (-X_i, -y_i) for the samples in the mask `which` (n,); R.3 says that nothing changes."""
-        sign = 1.0 - 2.0 * which.to(self.y.dtype)
+        sign = 1.0 - 2.0 * torch.as_tensor(which, dtype=self.y.dtype)
         return replace(self, x=self.x * sign[:, None, None], y=self.y * sign)
 
-    def relabelled(self, which: Tensor) -> Data:
+    def relabelled(self, which: ArrayLike) -> Data:
         r"""y_i -> -y_i for the samples in `which` (n,), with the signal patch $y_i\mu$ following it and the noise kept."""
-        sign = 1.0 - 2.0 * which.to(self.y.dtype)
+        sign = 1.0 - 2.0 * torch.as_tensor(which, dtype=self.y.dtype)
         x = self.x.clone()
         x[torch.arange(len(self.y)), self.position] *= sign[:, None]
         return replace(self, x=x, y=self.y * sign)
 
 
-def sample(regime: Regime, root: int, trial: int) -> Data:
+def draw_data(regime: Regime, root: int, trial: int) -> Data:
     """The training samples of a trial: the same noise values, hence norms, as the Start of (root, trial) has.
 
     Disjoint supports are Definition 2.1 conditioned on the event of Lemma C.1. The first noise patch is the Start's xi_i.

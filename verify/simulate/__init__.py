@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from verify.errors import RegimeError
 from verify.regime import Regime
 from verify.simulate.trajectory import Events, Snapshot, Trajectory
@@ -10,8 +12,10 @@ from verify.start import Start, draw
 __all__ = ["Events", "Snapshot", "Trajectory", "simulate", "simulate_trial"]
 
 
-def simulate(start: Start, simulator: str | None = None) -> Trajectory:
+def simulate(start: Start, simulator: str | None = None, **options: Any) -> Trajectory:
     """Simulate from `start` with the named simulator (default: the regime's own).
+
+    `options` are the simulator's own keyword arguments, such as `fault`.
 
     Raises:
         RegimeError: for an unknown simulator, or one that is not exact in this regime.
@@ -21,15 +25,15 @@ def simulate(start: Start, simulator: str | None = None) -> Trajectory:
     if name == "reduced":
         from verify.simulate import reduced
 
-        return reduced.simulate(start)
+        return reduced.simulate(start, **options)
     if name == "flow":
         from verify.simulate import flow
 
-        return flow.simulate(start)
+        return flow.simulate(start, **options)
     if name == "full":
         from verify.simulate import full
 
-        return full.simulate(start)
+        return full.simulate(start, **options)
     raise RegimeError(f"unknown simulator {name!r}; known: full, reduced, flow")
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from verify.data import Data, sample
+from verify.data import Data, draw_data
 from verify.errors import RegimeError
 from verify.model import Transformer
 from verify.optim import ClosedForm, Doubt, SignGD
@@ -21,25 +22,48 @@ from verify.start import Array, Start, normals
 
 Gradient = Literal["closed", "autograd"]
 Projected = tuple[Tensor, Tensor, Tensor]
+MakeOptimizer = Callable[[Iterable[Any], float], torch.optim.Optimizer]
 
 
-def simulate(start: Start, *, gradient: Gradient = "closed", fault: Fault | None = None) -> Trajectory:
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """torch on one thread: rounding must not depend on how many processes share the machine (and products this small gain nothing)."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def simulate(
+    start: Start,
+    *,
+    gradient: Gradient = "closed",
+    optimizer: MakeOptimizer = SignGD,
+    change: Callable[[Data], Data] = lambda data: data,
+    fault: Fault | None = None,
+) -> Trajectory:
     """Train the full model from the weights that complete `start`, over the regime's horizon.
 
     Args:
         gradient: "closed" takes signs in log space; "autograd" is the cross-check, and loses signs at large logit gaps.
+        optimizer: made from (named parameters, eta). With gradient="closed" it is given the gradients' signs.
+        change: of the data, after the weights were drawn (for controls and violations).
         fault: a value written into the weights just before a step.
 
     Raises:
         RegimeError: where the weights or the data do not fit in memory, L > 2, or eta = 0.
         NumericError: when a sign of NaN would be taken.
     """
-    data = sample(start.regime, start.root, start.trial)
+    data = draw_data(start.regime, start.root, start.trial)
     # Coordinates that no sample touches have gradient 0 and stay where they are.
     data = data.columns(data.touched)
-    return train(start, complete(start, data), data, gradient=gradient, fault=fault)
+    model = complete(start, data)
+    return train(start, model, change(data), gradient=gradient, optimizer=optimizer, fault=fault)
 
 
+@one_thread()
 def complete(start: Start, data: Data) -> Transformer:
     r"""Weights whose inner products with mu and y_i xi_i are the start's, and which are Gaussian otherwise.
 
@@ -88,19 +112,19 @@ def complete(start: Start, data: Data) -> Transformer:
     return Transformer(W_Q, W_K, W_V)
 
 
+@one_thread()
 def train(
     start: Start,
     model: Transformer,
     data: Data,
     *,
     gradient: Gradient = "closed",
-    optimizer: Callable[[Iterable[Any], float], torch.optim.Optimizer] = SignGD,
+    optimizer: MakeOptimizer = SignGD,
     fault: Fault | None = None,
 ) -> Trajectory:
     """Train `model` in place on `data` and record it under `start`'s regime and trial.
 
-    Args:
-        optimizer: made from (named parameters, eta). With gradient="closed" it is given the gradients' signs.
+    The arguments are those of `simulate`.
 
     Raises:
         RegimeError: if L > 2 or eta = 0.
