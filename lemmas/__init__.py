@@ -5,6 +5,7 @@ from lemmas import (
     extensions,
     gradients,
     gradients_attention,
+    reduction,
     stage1,
     stage2,
     stage2_end,
@@ -13,6 +14,7 @@ from lemmas import (
     stage4,
     stage4_end,
     theorem,
+    trends_early,
     trends,
     updates,
 )
@@ -22,6 +24,7 @@ __all__ = [
     "extensions",
     "gradients",
     "gradients_attention",
+    "reduction",
     "stage1",
     "stage2",
     "stage2_end",
@@ -30,6 +33,7 @@ __all__ = [
     "stage4",
     "stage4_end",
     "theorem",
+    "trends_early",
     "trends",
     "updates",
 ]
