@@ -1,0 +1,160 @@
+"""Assembles the page: view objects and charts into the templates. A pure function of run records."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from reports import charts, history, ladder, mathml, model
+from verify import notation
+
+TEMPLATES = Path(__file__).parent / "templates"
+Record = dict[str, Any]
+EXTRAS: Record = {"controls": [], "matrix": None, "probes": [], "figures": [], "bench": []}
+
+
+def _environment() -> Environment:
+    env = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    env.filters |= {"num": charts.number, "anchor": model.anchor, "share": share, "factor": factor, "family": model.family}
+    env.globals |= {
+        "prose": mathml.prose,
+        "formula": mathml.formula,
+        "plain": mathml.plain,
+        "category": model.category,
+        "met": model.met,
+        "replay": model.replay,
+        "symbol_text": notation.text,
+        "embed": embed,
+        "asset": lambda name: Markup((TEMPLATES / name).read_text(encoding="utf-8")),  # noqa: S704 -- our own files
+    }
+    return env
+
+
+def embed(data: Any) -> Markup:
+    """JSON for a <script type="application/json">: no character that could end the element or start a comment."""
+    text = json.dumps(data, sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for raw in ("<", ">", "&", "\u2028", "\u2029"):
+        text = text.replace(raw, f"\\u{ord(raw):04x}")
+    return Markup(text)  # noqa: S704 -- escaped just above
+
+
+def share(x: float | None) -> str:
+    """A share as per cent; never rounds up to 100 nor down to 0."""
+    if x is None:
+        return "–"
+    shown = 100 * x
+    if 99.9 < shown < 100:
+        return f"{math.floor(shown * 1000) / 1000:g} %"
+    return "< 0.1 %" if 0 < shown < 0.1 else f"{shown:.1f}".rstrip("0").rstrip(".") + " %"
+
+
+def factor(slack: float | None) -> str:
+    """A log-ratio as the factor by which a clause is kept or broken."""
+    if slack is None:
+        return "∞"
+    return "× " + charts.number(math.exp(min(abs(slack), 690)), 2)
+
+
+def _units(info: dict[str, Any]) -> str:
+    """Units as plain text for an axis: formulas become their symbols."""
+    named = {"\\eta": "η", "\\tau": "τ", "\\xi": "ξ", "\\|": "‖", "\\mu": "μ"}
+    text = str(info.get("units") or "slack ratio").replace("$", "")
+    for macro, character in named.items():
+        text = text.replace(macro, character)
+    return re.sub(r"_\{?(\w)\}?", lambda m: {"i": "ᵢ", "s": "ₛ"}.get(m[1], f"_{m[1]}"), text)
+
+
+def _panel(row: Record, claim: model.Claim, regimes: dict[str, Record]) -> dict[str, Any]:
+    times = regimes.get(row["regime"] or "", {}).get("times", {})
+    units = _units(claim.info)
+    fit = row.get("fit")
+    return {
+        "row": row,
+        "curve": charts.curve_chart(row["curve"], times, units) if row.get("curve") else "",
+        "histogram": charts.histogram(row["margins"], units) if row.get("margins") else "",
+        "fit": ladder.fit_chart(fit["points"], fit) if fit and fit.get("points") else "",
+        "median_interval": model.median_interval(row.get("margins")),
+        "detail": _detail(row.get("detail") or {}),
+    }
+
+
+def _detail(detail: dict[str, Any]) -> list[tuple[str, dict[str, Any] | None, Any]]:
+    """(name, {"median", "min", "max"} or None, other value) of every number a check shows beside its verdict."""
+    out: list[tuple[str, dict[str, Any] | None, Any]] = []
+    for name, value in sorted(detail.items()):
+        summary = value if isinstance(value, dict) and {"median", "min", "max"} <= value.keys() else None
+        out.append((name.replace("_", " "), summary, value))
+    return out
+
+
+def _table_rows(claims: list[model.Claim], regimes: list[str], changes: dict[str, str]) -> list[dict[str, Any]]:
+    out = []
+    for rank, claim in enumerate(claims):
+        row = claim.worst_row
+        by_regime = {r["regime"]: r for r in claim.rows}
+        tight = [r["tightness"] for r in claim.rows if r.get("tightness") is not None]
+        states = [model.met(r) for r in claim.rows]
+        out.append(
+            {
+                "claim": claim,
+                "rank": rank,
+                "free": by_regime.get(None),
+                "cells": [by_regime.get(name) for name in regimes],
+                "row": row,
+                "tightness": max(tight, default=None),
+                "met": False if False in states else True if True in states else None,
+                "change": changes.get(claim.id, ""),
+            }
+        )
+    return out
+
+
+def context(record: Record, previous: list[Record], extras: Record) -> dict[str, Any]:
+    """Everything the templates need."""
+    run = record["run"]
+    claims = model.claims_of(record)
+    names = model.regimes_of(record)
+    described = {r["name"]: r for r in run.get("regimes", [])}
+    past = history.bounded([*previous, record])
+    changes = history.diff(past[-2], past[-1]) if len(past) > 1 else None
+    by_claim: dict[str, list[Record]] = {}
+    for control in extras.get("controls", []):
+        by_claim.setdefault(control["claim"], []).append(control)
+    cards = {
+        c.id: {
+            "panels": [_panel(r, c, described) for r in c.rows],
+            "controls": [x for label in c.ids for x in by_claim.get(label, [])],
+        }
+        for c in claims
+    }
+    return {
+        "run": run,
+        "claims": claims,
+        "by_id": {c.id: c for c in claims},
+        "sections": model.sections(claims),
+        "regimes": [described.get(n, {"name": n}) for n in names],
+        "names": names,
+        "tally": model.tally(claims),
+        "tallies": [(n, model.tally_rows([r for r in record["verdicts"] if r["regime"] == n])) for n in [None, *names]],
+        "categories": model.CATEGORIES,
+        "command": model.command(run),
+        "cards": cards,
+        "table": _table_rows(claims, names, changes.by_claim if changes else {}),
+        "extras": EXTRAS | extras,
+        "history": past,
+        "changes": changes,
+        "symbols": list(notation.by_group()),
+        "graph_data": {},
+        "breaks": {},
+    }
+
+
+def build(record: Record, previous: list[Record], extras: Record) -> str:
+    """The page as one HTML text."""
+    return _environment().get_template("page.html.j2").render(context(record, previous, extras))
