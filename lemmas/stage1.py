@@ -68,6 +68,12 @@ def _(tr: Trajectory) -> Trajectory:
     source="Lemma E.8",
     conditions=["sparsity"],
     depends_on=["4.1.1", "C.4", "C.7"],
+    expected={
+        "fig1": (
+            "REFUTED",
+            "s = 40: l_i/l̄ spreads by √((π/2 − 1)/s) = 0.12, so only 55 % of the samples are within 0.1 (largest deviation 0.25)",
+        )
+    },
 )
 def value_noise_concentrates(tr: Trajectory) -> Check:
     r"""For $t\ge T_2$ and all $i$: $V_i(t)=2\bar l\eta t\,(1\pm\tilde O(s^{-1/2}))$.
@@ -146,6 +152,9 @@ def moved_probability(r: Regime) -> float | None:
     conditions=["value_width"],
     depends_on=["C.11", "C.12", "C.4", "C.8"],
     exact=moved_probability,
+    expected={
+        "fig1": ("REFUTED", "m_v = 100, not 1e13: two steps move every noise by 0.0026 while |Q_0| is about 0.004; no pair stays within p")
+    },
 )
 def noise_waits(tr: Trajectory) -> Check:
     r"""For $t\le T_1$ and all $s$, $i$: $|\langle w_{Q,s},y_i\xi_i\rangle^{(t)}-\langle w_{Q,s},y_i\xi_i\rangle^{(0)}|\le p\,|\langle w_{Q,s},y_i\xi_i\rangle^{(0)}|$, and the same for the key noise.

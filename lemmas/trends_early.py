@@ -275,6 +275,7 @@ trend(
     title="The initial sums fade from the vote only as C_2 grows like √n",
     measured="its root mean square over s",
     predicted=lambda r: 1 / log_pairs(r),
+    trials=6,
 )
 trend(
     "4.3.4.trend",
