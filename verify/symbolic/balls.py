@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 
+import sympy as sp
 from flint import arb, arb_series, ctx, fmpq
+
+from verify.errors import VerifyError
 
 Truth = bool | None
 """True and False are certified; None: the balls overlap, nothing is known."""
@@ -79,6 +83,26 @@ def interval(low: Fraction, high: Fraction) -> arb:
 def exact(q: Fraction) -> arb:
     """The ball of one rational number."""
     return arb(fmpq(q.numerator, q.denominator))
+
+
+def ball_of(constant: sp.Basic) -> arb:
+    """A ball containing a closed-form constant: rationals, π, exp, sums, products and powers of such.
+
+    Raises:
+        VerifyError: on anything else.
+    """
+    if isinstance(constant, sp.Rational):
+        return exact(Fraction(int(constant.p), int(constant.q)))
+    if constant == sp.pi:
+        return arb.pi()
+    parts = [ball_of(a) for a in constant.args] if isinstance(constant, (sp.Add, sp.Mul, sp.Pow)) else []
+    if isinstance(constant, sp.Pow):
+        return parts[0] ** parts[1]
+    if parts:
+        return sum(parts[1:], parts[0]) if isinstance(constant, sp.Add) else math.prod(parts[1:], start=parts[0])
+    if constant.func == sp.exp:
+        return ball_of(constant.args[0]).exp()
+    raise VerifyError(f"no ball for {constant}: give a constant built from rationals, pi, exp and powers")
 
 
 @dataclass(frozen=True)
