@@ -306,7 +306,7 @@ def run(B, n, m, l1, grid, first, t3, eps_max, out, gaps, measured, t4_30, direc
             if failed and math.isnan(measured[1]):
                 measured[1] = Eq42(Q, SQ, q, Sq, c, max(a, measured[0]), b, scale)
             if rows_open > 0:
-                rows_open -= Eq30(Q, SQ, q, Sq, c, max(a, t3), b, scale, T2, t4_30)
+                rows_open -= Eq30(Q, SQ, q, Sq, c, V, B[size - 1], l1, max(a, t3), b, scale, T2, win2, F, t4_30)
         idle = 0 if b > a * (1 + 1e-13) else idle + 1
         if idle > MAX_IDLE * size:
             counts[STATUS] = STUCK
