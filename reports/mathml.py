@@ -79,6 +79,8 @@ def _mend(element: ET.Element, where: str, latex: str) -> None:
         element.attrib = {"stretchy": "false", "form": "prefix" if element.text == "⟨" else "postfix"}
     if element.tag == "mo" and element.text and element.text.isalpha() and len(element.text) > 1:
         element.attrib = {"lspace": "0", "rspace": "0.17em"}
+    if element.tag == "mi" and element.text and "Α" <= element.text <= "Ω":
+        element.tag = "mtext"  # capital Greek is upright in LaTeX
     if any(c.get("mathvariant") == "normal" for c in element):
         _upright(element)
     for child in element:
@@ -100,22 +102,31 @@ def formula(latex: str, where: str = "formula") -> Markup:
         element.tag = element.tag.rpartition("}")[2]
     tree.attrib = {}
     _mend(tree, where, latex)
-    return Markup(ET.tostring(tree, encoding="unicode"))  # noqa: S704 -- ElementTree escapes all text
+    return Markup(ET.tostring(tree, encoding="unicode"))
 
 
 _SPAN = re.compile(r"\$([^$]+)\$|`([^`]+)`")
-_INDEX = re.compile(r"(?<![\w\\])([A-Za-zΑ-ω])_(\{[^{}]*\}|[A-Za-z0-9Α-ω]+)(?:\^(\{[^{}]*\}|[-+A-Za-z0-9−]+))?")
+_INDEX = re.compile(r"(?<![A-Za-z_\\])([A-Za-zΑ-ω])_(\{[^{}]*\}|[A-Za-z0-9Α-ω]+)(?:\^(\{[^{}]*\}|[-+A-Za-z0-9−]+))?")
+_POWER = re.compile(r"(?<=[\w)\]])\^(\{[^{}]*\}|[-+−]?\d+(?:/\d+)?|[-+−])")
+
+
+def _powers(text: str) -> Markup:
+    out, last = Markup(), 0
+    for match in _POWER.finditer(text):
+        out += escape(text[last : match.start()]) + Markup("<sup>{}</sup>").format(match[1].strip("{}").replace("-", "−"))
+        last = match.end()
+    return out + escape(text[last:])
 
 
 def plain(text: str) -> Markup:
-    """Escaped text with plain indices such as T_1 or T_4^- set as such; code names with longer stems stay."""
+    """Escaped text with plain indices and powers such as T_1, T_4^- or s^{-1/2} set as such; code names with longer stems stay."""
     out, last = Markup(), 0
     for match in _INDEX.finditer(text):
-        out += escape(text[last : match.start()]) + Markup("<i>{}</i><sub>{}</sub>").format(match[1], match[2].strip("{}"))
+        out += _powers(text[last : match.start()]) + Markup("<i>{}</i><sub>{}</sub>").format(match[1], match[2].strip("{}"))
         if match[3]:
             out += Markup("<sup>{}</sup>").format(match[3].strip("{}").replace("-", "−"))
         last = match.end()
-    return out + escape(text[last:])
+    return out + _powers(text[last:])
 
 
 def prose(text: str | None, where: str = "text") -> Markup:

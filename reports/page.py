@@ -11,7 +11,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from reports import charts, history, ladder, mathml, model
+from reports import charts, graph, history, ladder, mathml, model
 from verify import notation
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -31,7 +31,7 @@ def _environment() -> Environment:
         "replay": model.replay,
         "symbol_text": notation.text,
         "embed": embed,
-        "asset": lambda name: Markup((TEMPLATES / name).read_text(encoding="utf-8")),  # noqa: S704 -- our own files
+        "asset": lambda name: Markup((TEMPLATES / name).read_text(encoding="utf-8")),
     }
     return env
 
@@ -41,7 +41,7 @@ def embed(data: Any) -> Markup:
     text = json.dumps(data, sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for raw in ("<", ">", "&", "\u2028", "\u2029"):
         text = text.replace(raw, f"\\u{ord(raw):04x}")
-    return Markup(text)  # noqa: S704 -- escaped just above
+    return Markup(text)
 
 
 def share(x: float | None) -> str:
@@ -126,6 +126,7 @@ def context(record: Record, previous: list[Record], extras: Record) -> dict[str,
     by_claim: dict[str, list[Record]] = {}
     for control in extras.get("controls", []):
         by_claim.setdefault(control["claim"], []).append(control)
+    drawn = graph.draw(claims, names)
     cards = {
         c.id: {
             "panels": [_panel(r, c, described) for r in c.rows],
@@ -150,7 +151,11 @@ def context(record: Record, previous: list[Record], extras: Record) -> dict[str,
         "history": past,
         "changes": changes,
         "symbols": list(notation.by_group()),
-        "graph_data": {},
+        "graph_svg": drawn["svg"],
+        "graph_data": drawn["data"],
+        "graph_order": drawn["order"],
+        "graph_alone": drawn["alone"],
+        "graph_legend": graph.legend(),
         "breaks": {},
     }
 

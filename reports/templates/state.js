@@ -1,0 +1,50 @@
+// State of the page in the URL's fragment: "#anchor&key=value&...". Plain anchors keep working; without a script they are all there is.
+"use strict";
+const State = (() => {
+  const read = () => {
+    const [anchor, ...rest] = location.hash.slice(1).split("&");
+    const pairs = rest.concat(anchor.includes("=") ? [anchor] : []);
+    return { anchor: anchor.includes("=") ? "" : anchor, values: new URLSearchParams(pairs.join("&")) };
+  };
+  let { anchor, values } = read();
+  const listeners = [];
+  const write = (push) => {
+    const text = values.toString();
+    const hash = anchor || text ? "#" + [anchor, text].filter(Boolean).join("&") : location.pathname + location.search;
+    history[push ? "pushState" : "replaceState"](null, "", hash);
+  };
+  const reveal = (id, smooth) => {
+    const target = id && document.getElementById(decodeURIComponent(id));
+    if (!target) return;
+    const card = target.closest("details");
+    if (card) card.open = true;
+    target.scrollIntoView({ behavior: smooth ? undefined : "instant", block: "start" });
+    const focus = target.matches("details") ? target.querySelector("summary") : null;
+    if (focus) focus.focus({ preventScroll: true });
+  };
+  const announce = () => listeners.forEach((f) => f());
+  addEventListener("hashchange", () => { ({ anchor, values } = read()); announce(); reveal(anchor, false); });
+  addEventListener("popstate", () => { ({ anchor, values } = read()); announce(); });
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest('a[href^="#"]');
+    if (!link || link.closest(".proof") || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    anchor = link.getAttribute("href").slice(1);
+    write(true);
+    reveal(anchor, true);
+  });
+  document.querySelectorAll("[data-open]").forEach((button) => button.addEventListener("click", () => {
+    document.querySelectorAll("details.card").forEach((d) => { d.open = button.dataset.open === "all"; });
+  }));
+  document.querySelectorAll(".cardtools").forEach((p) => { p.hidden = false; });
+  const opened = [];
+  addEventListener("beforeprint", () => document.querySelectorAll("details:not([open])").forEach((d) => { opened.push(d); d.open = true; }));
+  addEventListener("afterprint", () => opened.splice(0).forEach((d) => { d.open = false; }));
+  return {
+    get: (key) => values.get(key) || "",
+    set: (key, value) => { if (value) values.set(key, value); else values.delete(key); write(false); },
+    listen: (f) => { listeners.push(f); f(); },
+    start: () => reveal(anchor, false),
+    reveal,
+  };
+})();
