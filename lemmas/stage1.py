@@ -127,10 +127,9 @@ def _(tr: Trajectory) -> Trajectory:
 
 
 def displacement(tr: Trajectory, at: Snapshot) -> Any:
-    r"""$|Q(t)-Q(0)|/|Q(0)|$ and the same for K, stacked: shape (2, m_k, n)."""
-    now = np.stack([at.query_noise, at.key_noise])
-    then = np.stack([tr.query_noise[0], tr.key_noise[0]])
-    return np.abs(now - then) / np.abs(then)
+    r"""The larger of $|Q(t)-Q(0)|/|Q(0)|$ and the same for K, per pair."""
+    moved = [np.abs(getattr(at, x) - getattr(tr, x)[0]) / np.abs(getattr(tr, x)[0]) for x in ("query_noise", "key_noise")]
+    return np.maximum(*moved)
 
 
 def moved_probability(r: Regime) -> float | None:
@@ -166,7 +165,7 @@ def noise_waits(tr: Trajectory) -> Check:
     """
 
     def margin(at: Snapshot) -> Any:
-        return slack_below(displacement(tr, at).max(axis=0), constants.P)
+        return slack_below(displacement(tr, at), constants.P)
 
     return throughout(tr, 0.0, tr.time(times.T1), margin)
 

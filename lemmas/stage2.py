@@ -189,13 +189,14 @@ def _(tr: Trajectory) -> Trajectory:
 
 
 def _within(tr: Trajectory, at: Snapshot, delay: float) -> Any:
-    r"""Slack of |Q| and |K| to their bounds, the smaller of both; shape (m_k, n). Units of the upper bound."""
+    r"""Slack of |Q| and |K| to their bounds, the smaller of both, per pair at each time. Units of the upper bound."""
     r = tr.regime
-    low = r.sigma_p_s * (at.tau - delay) / math.sqrt(2)
+    tau = at.tau[..., None]
+    low = r.sigma_p_s * (tau - delay) / math.sqrt(2)
     initial = 2 * math.sqrt(math.log(8 * r.m_k * r.n / constants.DELTA)) * r.sigma_0 * r.sigma_p * math.sqrt(r.s)
-    high = initial + r.sigma_p_s * at.tau
-    sizes = np.abs(np.stack([at.query_noise, at.key_noise]))
-    return np.minimum((sizes - low) / high, slack_below(sizes, high)).min(axis=0)
+    high = initial + r.sigma_p_s * tau
+    sizes = [np.abs(x) for x in (at.query_noise, at.key_noise)]
+    return np.minimum((np.minimum(*sizes) - low) / high, slack_below(np.maximum(*sizes), high))
 
 
 def _grow(tr: Trajectory, where: Mask) -> Check:

@@ -54,7 +54,7 @@ def noise_linear(tr: Trajectory) -> Check:
     """
     at = tr.at(times.T2)
     ratio = np.abs(np.stack([at.query_noise, at.key_noise])) / (tr.regime.mean_l1 * at.tau)
-    extremes: dict[str, object] = {"smallest": float(ratio.min()), "largest": float(ratio.max())}
+    extremes: dict[str, Any] = {"smallest": float(ratio.min()), "largest": float(ratio.max())}
     return everywhere(tr.regime.judged, slack_between(ratio, 0.5, 1.5).min(axis=0), tau=at.tau, **extremes)
 
 
@@ -142,7 +142,7 @@ def sums_steady(tr: Trajectory) -> Check:
     sizes = [np.abs(tr.direction(x, t2) @ tr.l1) / (tr.regime.mean_l1 * np.maximum(d, 1)) for x in NOISES]
     margins = {"part_1": np.min(lowest, axis=0), "part_2": slack_between(np.array(sizes), 0.5, 1.5).min(axis=0)}
     parts = [everywhere(tr.regime.judged, x, where=d >= 1, tau=a) for x in margins.values()]
-    detail: dict[str, object] = {name: part.worst for name, part in zip(margins, parts, strict=True)}
+    detail: dict[str, Any] = {name: part.worst for name, part in zip(margins, parts, strict=True)}
     return everywhere(tr.regime.judged, np.min(list(margins.values()), axis=0), where=d >= 1, tau=a, **detail)
 
 
@@ -183,7 +183,7 @@ def sums_grow(tr: Trajectory) -> Check:
     bound = np.maximum(d, 1) * tr.regime.mean_l1 / 2
 
     def margin(at: Snapshot) -> Any:
-        smaller = np.minimum(np.abs(at.query_noise.sum(axis=1)), np.abs(at.key_noise.sum(axis=1)))
+        smaller = np.minimum(np.abs(at.query_noise.sum(axis=-1)), np.abs(at.key_noise.sum(axis=-1)))
         return slack_above(smaller / at.tau, bound)
 
     return throughout(tr, tr.time(times.T2), tr.time(times.T4_MINUS), margin, where=d >= 1)

@@ -261,12 +261,12 @@ def softmax_comparable(tr: Trajectory) -> Check:
     spread = float((tr.l1.max() - tr.l1.min()) / tr.l1.mean())
     log_bound = 2 * (math.log(tr.regime.sigma_p_s) + 0.47) * spread
 
-    def log_ratio(at: Snapshot) -> float:
-        return float(np.ptp(-np.logaddexp(0, -at.gap_noise)))
+    def log_ratio(at: Snapshot) -> Any:
+        return np.ptp(-np.logaddexp(0, -at.gap_noise), axis=-1, keepdims=True)
 
-    largest = log_ratio(tr.at(times.T4_MINUS))
+    largest = float(log_ratio(tr.at(times.T4_MINUS))[0])
     return throughout(
-        tr, 0.0, tr.time(times.T4_MINUS), lambda at: -math.expm1(log_ratio(at) - log_bound), ratio=math.exp(min(largest, 700))
+        tr, 0.0, tr.time(times.T4_MINUS), lambda at: -np.expm1(log_ratio(at) - log_bound), ratio=math.exp(min(largest, 700))
     )
 
 
@@ -425,7 +425,8 @@ def path_length(tr: Trajectory) -> Check:
     start = {q: np.abs(getattr(at, q)) for q in ("query_noise", "key_noise")}
 
     def margin(now: Snapshot) -> Any:
-        bound = tr.l1 * (now.tau - t4) + 1e-9 * tr.l1 * now.tau
+        tau = now.tau[..., None]
+        bound = tr.l1 * (tau - t4) + 1e-9 * tr.l1 * tau
         moved = np.max([np.abs(np.abs(getattr(now, q)) - start[q]) for q in start], axis=0)
         return np.where(moved <= bound, 1.0, slack_below(moved, bound))  # an equality for monotone pairs: no slack to report
 

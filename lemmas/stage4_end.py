@@ -65,8 +65,8 @@ def moves_to_alignment(tr: Trajectory) -> Check:
     def dominates(at: Snapshot) -> Any:
         row_signal, row_noise = _log_products(at)
         with np.errstate(divide="ignore"):
-            ratio = np.log(np.abs(at.query_signal))[:, None] - np.log(np.abs(at.query_noise))
-        return row_signal - row_noise + ratio - LOG2
+            ratio = np.log(np.abs(at.query_signal))[..., None] - np.log(np.abs(at.query_noise))
+        return (row_signal - row_noise)[..., None, :] + ratio - LOG2
 
     return both(
         growth(tr, "query_noise", a, b, aligned=True),
@@ -173,11 +173,11 @@ def all_aligned(tr: Trajectory) -> Check:
         return NOT_OCCURRED
 
     def margin(at: Snapshot) -> Any:
-        sign = np.sign(at.query_signal)[:, None]
+        sign = np.sign(at.query_signal)
         noise, signal = unit(tr, "key_noise", at.tau), unit(tr, "key_signal", at.tau)
-        parts = [sign * at.query_noise / noise, sign * at.key_noise / noise]
-        ends = np.minimum(sign[:, 0] * at.query_signal, -sign[:, 0] * at.key_signal) / signal
-        return np.minimum(np.minimum(*parts), ends[:, None])
+        parts = [sign[..., None] * x / noise for x in (at.query_noise, at.key_noise)]
+        ends = np.minimum(sign * at.query_signal, -sign * at.key_signal) / signal
+        return np.minimum(np.minimum(*parts), ends[..., None])
 
     check = throughout(tr, tr.time(times.T4), tr.end, margin)
     check.detail["g"] = float(event_g(tr))

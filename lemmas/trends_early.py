@@ -119,7 +119,7 @@ def signal_ratio(tr: Trajectory) -> float:
 
 def moved_share(tr: Trajectory) -> float:
     """Share of pairs whose query or key noise has moved by more than p of itself at T_1."""
-    return float(np.mean(displacement(tr, tr.at(times.T1)).max(axis=0) > constants.P))
+    return float(np.mean(displacement(tr, tr.at(times.T1)) > constants.P))
 
 
 def exceptions(tr: Trajectory) -> float:

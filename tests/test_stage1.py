@@ -57,8 +57,9 @@ def test_noise_moves_in_stage_1_by_its_path_less_twice_the_wait(ladder: list[Tra
     """
     for tr in ladder:
         wait = np.maximum(0, tr.start.value_signal - tr.start.value_noise) / (2 * (tr.l1 - 1))
-        steady = np.minimum(np.abs(tr.start.query_noise), np.abs(tr.start.key_noise)) > 10 * tr.l1 * tr.time(times.T1)
-        moved = stage1.displacement(tr, tr.at(times.T1))[0] * np.abs(tr.start.query_noise)
+        smaller = np.minimum(np.abs(tr.start.query_noise), np.abs(tr.start.key_noise))
+        steady = smaller > 10 * tr.l1 * tr.time(times.T1)
+        moved = stage1.displacement(tr, tr.at(times.T1)) * smaller
         expected = np.broadcast_to(tr.l1 * np.abs(tr.time(times.T1) - 2 * wait), moved.shape)
         # differences of numbers 1e5 times as large: rounding leaves 1e-9 of them
         assert np.allclose(moved[steady], expected[steady], rtol=1e-3)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from verify.claim.check import NOT_OCCURRED, Check, Witness
 from verify.constants import P
-from verify.simulate.trajectory import Snapshot, Trajectory
+from verify.simulate.trajectory import PAIRS, Snapshot, Trajectory
 from verify.start import Array
 
 Mask = NDArray[np.bool_]
@@ -83,20 +84,31 @@ def _axes(place: tuple[np.intp, ...]) -> tuple[int | None, int | None]:
     return (int(place[0]), None) if len(place) == 1 else (None, None)
 
 
+BLOCK = 1 << 17
+"""Pairs times times that are judged in one go: about a megabyte per array, so that temporaries stay in the cache."""
+
+
 def window(tr: Trajectory, a: float, b: float) -> list[Snapshot]:
-    """Snapshots at a, at every grid time inside (a, b), and at b (clipped to the run)."""
+    """The times a, every grid time inside (a, b), and b (clipped to the run), in blocks with a leading axis of times."""
     b = min(b, tr.end)
-    if not a <= b:
+    if not (np.isfinite(a) and a <= b):
         return []
-    inside = range(*np.searchsorted(tr.tau, [a * (1 + 1e-9), b * (1 - 1e-9)]))
-    return [tr.at(a), *(tr.recorded(j) for j in inside), tr.at(b)]
+    first, last = (int(j) for j in np.searchsorted(tr.tau, [a * (1 + 1e-9), b * (1 - 1e-9)]))
+    size = max(1, BLOCK // (tr.regime.n * tr.regime.m_k))
+    inside = [tr.stretch(j, min(j + size, last)) for j in range(first, last, size)]
+    return [_block(tr.at(a)), *inside, _block(tr.at(b))]
+
+
+def _block(shot: Snapshot) -> Snapshot:
+    values = {f.name: np.asarray(getattr(shot, f.name))[None] for f in fields(shot)}
+    return Snapshot(**values | {name: values[name][:, None] for name in ("tau", "value_signal")})
 
 
 def throughout(
     tr: Trajectory,
     a: float,
     b: float,
-    margin: Callable[[Snapshot], Array | float],
+    margin: Callable[[Snapshot], Array],
     *,
     where: Mask | None = None,
     samples: bool = False,
@@ -105,34 +117,34 @@ def throughout(
     """The margin is positive at every recorded time of [a, b]; the curve of the worst entity is kept.
 
     Args:
-        margin: of one snapshot, per entity. samples: whether a one-dimensional margin is indexed by samples, not neurons.
+        margin: of many times at once: a Snapshot with a leading axis of times (pairs (T, m_k, n), neurons (T, m_k), samples
+            (T, n), `tau` and `value_signal` (T, 1)) to an array (T, entities...); (T, 1) is one entity without index.
+        samples: whether a one-dimensional margin is indexed by samples, not neurons.
     """
-    shots = window(tr, a, b) if np.isfinite(a) and np.isfinite(b) else []
-    if not shots:
+    blocks = window(tr, a, b)
+    if not blocks:
         return NOT_OCCURRED
-    stack = np.stack([np.asarray(margin(shot), float) for shot in shots])
-    times = np.array([shot.tau for shot in shots])
-    first_worst = np.argmin(np.where(np.isnan(stack), -np.inf, stack), axis=0)
+    stack = np.concatenate([np.asarray(margin(block), float) for block in blocks])
+    if stack.shape[1:] == (1,):
+        stack = stack[:, 0]
+    times = np.concatenate([block.tau[:, 0] for block in blocks])
+    first_worst = np.argmin(stack, axis=0)  # argmin finds a NaN first
     lowest = np.take_along_axis(stack, first_worst[None], 0)[0]
     check = everywhere(tr.regime.judged, lowest, where=where, tau=times[first_worst], **detail)
     if not check.occurred:
         return check
     mask = np.ones(lowest.shape, bool) if where is None else np.broadcast_to(where, lowest.shape)
-    curve = stack[:, mask].min(axis=1) if lowest.ndim else stack
+    curve = (stack if mask.all() else stack[:, mask]).reshape(len(times), -1).min(axis=1)
     return on_samples(with_curve(check, times, curve)) if samples else with_curve(check, times, curve)
 
 
 def with_curve(check: Check, times: Array, curve: Array) -> Check:
     """The same check with its margin over time attached."""
-    from dataclasses import replace
-
     return replace(check, curve=(times, curve))
 
 
 def on_samples(check: Check) -> Check:
     """Read a one-dimensional witness as a sample instead of a neuron."""
-    from dataclasses import replace
-
     w = check.witness
     return replace(check, witness=Witness(w.tau, None, w.s)) if w.i is None else check
 
@@ -170,13 +182,18 @@ def steady(
     return on_samples(check) if samples else check
 
 
-def unit(tr: Trajectory, quantity: str, tau: float) -> Array:
-    """The unit of a signed value: eta*l_i for noise, eta for signals; in the limit eta = 0, the distance l_i*tau or tau moved so far."""
-    step = tr.regime.eta if tr.regime.eta > 0 else tau
-    return np.asarray(step) if quantity.endswith("signal") else step * tr.l1
+def unit(tr: Trajectory, quantity: str, tau: float | Array) -> Array:
+    """The unit of a signed value: eta*l_i for noise, eta for signals; in the limit eta = 0, the distance l_i*tau or tau moved so far.
+
+    `tau` is one time or (T, 1); the result broadcasts against the quantity at that time or those times.
+    """
+    step = np.asarray(tr.regime.eta if tr.regime.eta > 0 else tau)
+    if quantity.endswith("signal"):
+        return step
+    return (step[..., None] if step.ndim and quantity in PAIRS else step) * tr.l1
 
 
-def same_sign(tr: Trajectory, tau: float, first: tuple[str, Array], second: tuple[str, Array]) -> Array:
+def same_sign(tr: Trajectory, tau: float | Array, first: tuple[str, Array], second: tuple[str, Array]) -> Array:
     """Signed agreement: +-min(|x|, |y|) in the quantities' units, positive iff x and y have the same strict sign."""
     (name_x, x), (name_y, y) = first, second
     x, y = x / unit(tr, name_x, tau), y / unit(tr, name_y, tau)
@@ -185,8 +202,6 @@ def same_sign(tr: Trajectory, tau: float, first: tuple[str, Array], second: tupl
 
 def both(*checks: Check) -> Check:
     """All of several checks: the one with the smallest margin speaks; holds only if each does; not occurred if none did."""
-    from dataclasses import replace
-
     occurred = [c for c in checks if c.occurred]
     if not occurred:
         return NOT_OCCURRED

@@ -69,15 +69,18 @@ class Events:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Every quantity at one time. Shapes as in `Trajectory`, without the leading axis of times."""
+    """Every quantity at one time: shapes as in `Trajectory`, without the leading axis of times.
 
-    tau: float
+    Or at several times at once (`Trajectory.stretch`): then with that axis, and `tau`, `value_signal` of shape (T, 1).
+    """
+
+    tau: Any
     query_noise: Array
     key_noise: Array
     query_signal: Array
     key_signal: Array
     value_noise: Array
-    value_signal: float
+    value_signal: Any
     gap_signal: Array
     gap_noise: Array
 
@@ -191,6 +194,12 @@ class Trajectory:
         """Every quantity at the j-th grid time."""
         values = {name: getattr(self, name)[j] for name in (*QUANTITIES, "gap_signal", "gap_noise")}
         return Snapshot(tau=float(self.tau[j]), **values)
+
+    def stretch(self, first: int, last: int) -> Snapshot:
+        """Every quantity at the grid times first, ..., last - 1, as views with a leading axis of times."""
+        values = {name: getattr(self, name)[first:last] for name in (*QUANTITIES, "gap_signal", "gap_noise")}
+        values["value_signal"] = values["value_signal"][:, None]
+        return Snapshot(tau=self.tau[first:last, None], **values)
 
     def _continue(self, j: int, tau: float) -> Snapshot:
         values: dict[str, Any] = {}
