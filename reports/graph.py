@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -59,7 +60,7 @@ def state(claim: Claim, regime: str | None) -> tuple[str, str]:
 
 def _smooth(line: Sequence[tuple[float, float]]) -> str:
     out = [f"M{coordinate(line[0][0])} {coordinate(line[0][1])}"]
-    for (xa, ya), (xb, yb) in zip(line, line[1:], strict=False):
+    for (xa, ya), (xb, yb) in itertools.pairwise(line):
         if abs(ya - yb) < 0.5:
             out.append(f"L{coordinate(xb)} {coordinate(yb)}")
         else:

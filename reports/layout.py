@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
@@ -113,7 +114,7 @@ def _order(columns: list[list[str]], links: Mapping[str, list[str]], back: Mappi
 
 def _crossings(columns: Sequence[Sequence[str]], links: Mapping[str, list[str]]) -> int:
     total = 0
-    for one, two in zip(columns, columns[1:], strict=False):
+    for one, two in itertools.pairwise(columns):
         place = {n: k for k, n in enumerate(two)}
         ends = [p for n in one for p in sorted(place[m] for m in links[n])]
         total += sum(ends[i] > ends[j] for i in range(len(ends)) for j in range(i + 1, len(ends)))

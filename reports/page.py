@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 import re
@@ -11,7 +12,8 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from reports import charts, graph, history, ladder, mathml, model
+from reports import boundaries, charts, graph, history, ladder, mathml, model
+from reports.health import health
 from verify import notation
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -93,6 +95,12 @@ def _detail(detail: dict[str, Any]) -> list[tuple[str, dict[str, Any] | None, An
     return out
 
 
+def _figure(figure: Record) -> Record:
+    """A figure with every key present; its SVG becomes an image, in which nothing can run."""
+    image = "data:image/svg+xml;base64," + base64.b64encode(figure["svg"].encode()).decode() if figure.get("svg") else ""
+    return {"name": "", "title": "", "published": "", "ours": "", "command": "", "table": None} | figure | {"image": image}
+
+
 def _table_rows(claims: list[model.Claim], regimes: list[str], changes: dict[str, str]) -> list[dict[str, Any]]:
     out = []
     for rank, claim in enumerate(claims):
@@ -117,14 +125,14 @@ def _table_rows(claims: list[model.Claim], regimes: list[str], changes: dict[str
 
 def context(record: Record, previous: list[Record], extras: Record) -> dict[str, Any]:
     """Everything the templates need."""
-    run = record["run"]
+    run, extras = record["run"], EXTRAS | extras
     claims = model.claims_of(record)
     names = model.regimes_of(record)
     described = {r["name"]: r for r in run.get("regimes", [])}
     past = history.bounded([*previous, record])
     changes = history.diff(past[-2], past[-1]) if len(past) > 1 else None
     by_claim: dict[str, list[Record]] = {}
-    for control in extras.get("controls", []):
+    for control in extras["controls"]:
         by_claim.setdefault(control["claim"], []).append(control)
     drawn = graph.draw(claims, names)
     cards = {
@@ -147,7 +155,7 @@ def context(record: Record, previous: list[Record], extras: Record) -> dict[str,
         "command": model.command(run),
         "cards": cards,
         "table": _table_rows(claims, names, changes.by_claim if changes else {}),
-        "extras": EXTRAS | extras,
+        "extras": extras,
         "history": past,
         "changes": changes,
         "symbols": list(notation.by_group()),
@@ -156,7 +164,11 @@ def context(record: Record, previous: list[Record], extras: Record) -> dict[str,
         "graph_order": drawn["order"],
         "graph_alone": drawn["alone"],
         "graph_legend": graph.legend(),
-        "breaks": {},
+        "breaks": boundaries.what_breaks(extras["matrix"]),
+        "matrix": boundaries.matrix_table(extras["matrix"]),
+        "probes": [{"data": p, "keys": boundaries.keys_of(p), "chart": boundaries.probe_chart(p)} for p in extras["probes"]],
+        "figures": [_figure(f) for f in extras["figures"]],
+        "health": health(claims, run, extras["controls"]),
     }
 
 
