@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +17,6 @@ from verify import (
     claim,
     constants,
     custom,
-    draw,
     everywhere,
     on_samples,
     sigmoid,
@@ -73,27 +71,18 @@ def below_ceilings(signal: Array | float, noise: Array, signal_bound: float, noi
     return both(over_signal, on_samples(over_noise) if samples else over_noise)
 
 
-@dataclass(frozen=True)
-class ValueRows:
-    """Largest inner product of the 2m_v rows of W_V with the signal (scalar) and with each noise patch (n,)."""
-
-    regime: Regime
-    signal: float
-    noise: Array
-
-
 def half_normal_maximum(count: int, uniform: Array) -> Array:
     """Maximum of `count` half-normals from one uniform variate each: exact by inversion, however many there are."""
     above = -np.expm1(np.log(uniform) / count)
     return np.asarray(distributions.norm.isf(above / 2))
 
 
-def value_rows(regime: Regime, root: int, trial: int) -> ValueRows:
-    """Draw the maxima over rows without drawing the rows (m_v may be 1e15). Given the norms, all of them are independent."""
-    norms = draw(regime, root, trial).l2
-    uniform = stream(root, trial, "value_rows").random(regime.n + 1)
-    largest = regime.sigma_0 * half_normal_maximum(2 * regime.m_v, uniform)
-    return ValueRows(regime, float(largest[0]), largest[1:] * norms)
+def largest_rows(regime: Regime, root: int, trial: int) -> Array:
+    r"""Largest $|\langle w_{V,j,r},x\rangle|/(\sigma_0\|x\|_2)$ over the 2m_v rows, for μ and then for each ξ_i; shape (n+1,).
+
+    The rows are not drawn (m_v may be 1e15): μ and the ξ_i are orthogonal, so that the maxima are independent.
+    """
+    return half_normal_maximum(2 * regime.m_v, stream(root, trial, "value_rows").random(regime.n + 1))
 
 
 @claim(
@@ -102,10 +91,10 @@ def value_rows(regime: Regime, root: int, trial: int) -> ValueRows:
     source="Lemma C.6",
     kind="probabilistic",
     depends_on=["C.4"],
-    inputs=[custom(value_rows)],
+    inputs=[START, custom(largest_rows)],
     exact=lambda r: ceilings_exact(r, 2 * r.m_v),
 )
-def value_rows_small(rows: ValueRows) -> Check:
+def value_rows_small(start: Start, largest: Array) -> Check:
     r"""With probability at least $1-\delta$, for all $j,r,i$: $|\langle w_{V,j,r},\mu\rangle|\le\sqrt{2\log(8m_v/\delta)}\,\sigma_0$ and $|\langle w_{V,j,r},\xi_i\rangle|\le2\sqrt{\log(8m_vn/\delta)}\,\sigma_0\sigma_p\sqrt s$.
 
     Conditions: Lemma C.4, used by the proof only.
@@ -113,19 +102,19 @@ def value_rows_small(rows: ValueRows) -> Check:
     Made finite: $\delta=0.1$; judged with the realised norms, whether C.4 holds or not; maxima over rows are drawn by inversion (by this project).
     Source: Lemma C.6.
     """
-    r = rows.regime
+    r = start.regime
     signal, noise = signal_ceiling(r.m_v) * r.sigma_0, noise_ceiling(r.m_v * r.n) * r.sigma_0 * r.sigma_p * math.sqrt(r.s)
-    return below_ceilings(rows.signal, rows.noise, signal, noise, samples=True)
+    return below_ceilings(r.sigma_0 * float(largest[0]), r.sigma_0 * start.l2 * largest[1:], signal, noise, samples=True)
 
 
 @value_rows_small.control("inner products with the noise three times as large")
-def _(rows: ValueRows) -> ValueRows:
-    return replace(rows, noise=3 * rows.noise)
+def _(start: Start, largest: Array) -> tuple[Start, Array]:
+    return start, largest * np.append(1.0, np.full(largest.size - 1, 3.0))
 
 
 @value_rows_small.control("inner products with the signal three times as large")
-def _(rows: ValueRows) -> ValueRows:
-    return replace(rows, signal=3 * rows.signal)
+def _(start: Start, largest: Array) -> tuple[Start, Array]:
+    return start, largest * np.append(3.0, np.ones(largest.size - 1))
 
 
 @claim(
