@@ -38,7 +38,7 @@ class Events:
     index: NDArray[np.int64]
     sign: NDArray[np.int8]
 
-    def between(self, a: float, b: float | Array) -> Array:
+    def between(self, a: float, b: float | Array) -> NDArray[np.int64]:
         """Number of events in the open interval (a, b), per entity; `b` may be an array of the quantity's shape."""
         b = np.broadcast_to(np.asarray(b, float), self.shape).ravel()
         inside = (self.tau > a) & (self.tau < b[self.index])
@@ -269,7 +269,7 @@ def grid_times(regime: Regime) -> Array:
     """Where values are recorded: 0, ~400 geometric times up to the end, and every named time that is a formula."""
     end = end_of_run(regime)
     named = [t for t in formula_times(regime).values() if np.isfinite(t) and 0 < t <= end]
-    first = min([regime.eta or min(named) / 10, end / 10])
+    first = min([regime.eta or min(named, default=end) / 10, end / 10])
     first = max(first, end * 1e-9)
     return np.unique(np.concatenate([[0.0], np.geomspace(first, end, GRID_POINTS), named, [end]]))
 
