@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +43,7 @@ def everywhere(
     where: Mask | None = None,
     tau: float | Array | None = None,
     tightness: float | None = None,
-    **detail: object,
+    **detail: Any,
 ) -> Check:
     """All entities, or a share of at least 1-p of them, have a positive margin.
 
@@ -112,7 +113,7 @@ def throughout(
     *,
     where: Mask | None = None,
     samples: bool = False,
-    **detail: object,
+    **detail: Any,
 ) -> Check:
     """The margin is positive at every recorded time of [a, b]; the curve of the worst entity is kept.
 
@@ -172,7 +173,7 @@ def steady(
     *,
     where: Mask | None = None,
     samples: bool = False,
-    **detail: object,
+    **detail: Any,
 ) -> Check:
     """`quantity` moves in direction `sign` at every step of (a, b), for every entity in `where` with a non-empty window."""
     margin, wrong = steady_margin(tr, quantity, a, b, sign)
