@@ -102,12 +102,12 @@ def near_zero(constants: SmallBall) -> Part:
     h = 1 - sp.exp(-constants.rate * X**2) - sp.erf(X) ** 2
     series = sp.Poly(sp.expand(sp.series(h, X, 0, 7).removeO()), X)
     with precision(BITS):
+        balls = gap(ball_of(constants.rate))
         for order in range(7):
             coefficient = series.coeff_monomial(X**order)
             if coefficient == 0:
                 continue
-            remainder = gap(ball_of(constants.rate))
-            covering = positive_on(lambda x, m=order: taylor_coefficient(remainder, x, m), Fraction(0), NEAR)
+            covering = positive_on(lambda x, m=order: taylor_coefficient(balls, x, m), Fraction(0), NEAR)
             text = f"series: h = ({sp.latex(coefficient)}) x^{order} + …; h^({order}) > 0 on [0, {NEAR}] in {covering.boxes} boxes"
             return Part(covering.truth or None, text)
     return Part(None, "every Taylor coefficient up to order 6 is 0")

@@ -81,20 +81,19 @@ def _value_cases(update: Update) -> Iterator[Case]:
 
 
 def _loss_by_torch(size: int, claimed: list[sp.Expr], leaf: str, model: SymbolicModel | None = None) -> Agreement:
-    """−∂L_S/∂leaf by autograd against `claimed`, entry by entry."""
+    """−∂L_S/∂leaf by autograd against the directions `claimed`, entry by entry, up to one positive factor."""
     model = model or symbolic_model(size, SAMPLES)
 
     def autograd(values: dict[sp.Symbol, float]) -> list[float]:
         net, x, y = instance(model, values)
         return gradient(-net.loss(x, y), getattr(net, leaf))
 
-    return compare(model.field, model.leaves, claimed, autograd)
+    return compare(model.field, model.leaves, claimed, autograd, up_to_scale=True)
 
 
 def _values_by_torch(update: Update, size: int) -> Agreement:
     model = symbolic_model(size, SAMPLES)
-    factor = sp.Rational(1, SAMPLES * model.shape.m_v)
-    claimed = [factor * _direction(update, model, 0, j, c) for j in (1, -1) for _, c, _ in entries(model.w_v[j])]
+    claimed = [_direction(update, model, 0, j, c) for j in (1, -1) for _, c, _ in entries(model.w_v[j])]
     return _loss_by_torch(size, claimed, "W_V")
 
 
@@ -262,10 +261,10 @@ def _attention_by_torch(updates: AttentionUpdates) -> Iterator[Agreement]:
     for size in SIZES:
         model = symbolic_model(size, SAMPLES)
         for update, which in ((updates.query, "w_q"), (updates.key, "w_k")):
-            claimed = [_direction(update, model, s, None, c) / SAMPLES for s, c, _ in entries(getattr(model, which))]
+            claimed = [_direction(update, model, s, None, c) for s, c, _ in entries(getattr(model, which))]
             yield _loss_by_torch(size, claimed, which.upper())
     model = disjoint_model()
-    by_weight = {w: claimed / SAMPLES for _, w, claimed in _projected(updates, model)}
+    by_weight = {w: claimed for _, w, claimed in _projected(updates, model)}
     for which in ("w_q", "w_k"):
         claimed = [by_weight[w] for _, _, w in entries(getattr(model, which))]
         yield _loss_by_torch(2, claimed, which.upper(), model)

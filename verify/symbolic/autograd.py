@@ -57,6 +57,7 @@ def compare(
     formulas: Sequence[sp.Expr],
     gradient: Callable[[Values], Sequence[float]],
     *,
+    up_to_scale: bool = False,
     instances: int = INSTANCES,
 ) -> Agreement:
     """Evaluate `formulas` and `gradient` at random weights.
@@ -64,18 +65,19 @@ def compare(
     Args:
         leaves: weights and data that the gradient needs. formulas: rational expressions, one per gradient entry.
         gradient: maps the weights to the same entries by autograd.
+        up_to_scale: the formulas claim the gradient up to a positive factor (per instance) only.
     """
     symbols = sorted(field.closure(set(leaves) | symbols_of(*formulas)), key=str)
+    rng = np.random.default_rng(0)
+    draws = {s: rng.normal(0, SPREAD, instances) for s in symbols}
+    values = field.floats({s: np.sign(x) if s in field.labels else np.abs(x) if s.is_positive else x for s, x in draws.items()})
+    memo: dict[sp.Basic, object] = {}
+    claims = np.stack([np.broadcast_to(evaluate(f, values, float, memo), instances) for f in formulas], axis=1)
     worst, signs, entries = 0.0, 0, 0
-    for seed in range(instances):
-        rng = np.random.default_rng(seed)
-        draws = rng.normal(0, SPREAD, len(symbols))
-        values = {
-            s: float(np.sign(x) if s in field.labels else abs(x) if s.is_positive else x) for s, x in zip(symbols, draws, strict=True)
-        }
-        values = field.floats(values)
-        claimed = np.array([evaluate(f, values, float) for f in formulas], float)
-        found = np.asarray(gradient(values), float)
+    for k, claimed in enumerate(claims):
+        found = np.asarray(gradient({s: float(v[k]) for s, v in values.items()}), float)
+        if up_to_scale:
+            claimed = claimed * np.linalg.norm(found) / np.linalg.norm(claimed)
         scale = float(np.abs(found).max())
         error = float(np.abs(found - claimed).max()) / scale if scale > 0 else math.inf
         worst = max(worst, error if math.isfinite(error) else math.inf)

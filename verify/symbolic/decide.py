@@ -188,8 +188,9 @@ class _Question:
         return Fraction(1) if found is None else found
 
     def _at(self, point: dict[sp.Symbol, Fraction]) -> tuple[Fraction, ...] | None:
+        memo: dict[sp.Basic, Fraction] = {}
         try:
-            return tuple(evaluate(e, point, Fraction) for e in (*self.sides, self.scale))
+            return tuple(evaluate(e, point, Fraction, memo) for e in (*self.sides, self.scale))
         except ZeroDivisionError:
             return None
 
@@ -212,12 +213,12 @@ class _Question:
 
     def _on_graph(self, point: dict[sp.Symbol, Fraction]) -> str:
         if self.signs_only:
-            quick = self.field.floats({s: float(v) for s, v in point.items()})
-            if not all(map(math.isfinite, quick.values())) or math.prod(evaluate(e, quick, float) for e in self.sides) >= 0:
+            quick, memo = self.field.floats(point), {}
+            if not all(map(math.isfinite, quick.values())) or math.prod(evaluate(e, quick, float, memo) for e in self.sides) >= 0:
                 return ""
         with precision(PRECISION):
-            balls = self.field.balls(point)
-            left, right = (evaluate(e, balls, exact) for e in self.sides)
+            balls, memo = self.field.balls(point), {}
+            left, right = (evaluate(e, balls, exact, memo) for e in self.sides)
             apart = sign(left * right) == -1 if self.signs_only else sign(left - right) in (-1, 1)
             weights = {s for s in point if s not in self.field.exponents}
             text = f"at {_shown(point, weights)} and E = e^z: the claimed formula gives {right.str(12)}, the derivative {left.str(12)}"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any, cast
 
+import numpy as np
 import sympy as sp
 from flint import arb
 
@@ -104,9 +104,10 @@ class Field:
         """The point as certified balls with E = e^z."""
         return self.on_graph(values, exact, lambda z: z.exp())
 
-    def floats(self, values: Mapping[sp.Symbol, float]) -> dict[sp.Symbol, float]:
-        """The point in float64 with E = e^z (inf past float64's range)."""
-        return self.on_graph(values, float, lambda z: math.exp(z) if z < 700 else math.inf)
+    def floats(self, values: Mapping[sp.Symbol, Any]) -> dict[sp.Symbol, Any]:
+        """The point (or an array of points per symbol) in float64 with E = e^z, inf past float64's range."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self.on_graph(values, lambda v: v if isinstance(v, np.ndarray) else float(v), np.exp)
 
 
 def symbols_of(*expressions: sp.Expr) -> set[sp.Symbol]:
@@ -118,17 +119,20 @@ class NotRational(VerifyError):
     """The expression contains a function that no rational form can express."""
 
 
-def evaluate(expr: sp.Expr, values: Mapping[sp.Symbol, Any], lift: Callable[[Fraction], Any]) -> Any:
+def evaluate(
+    expr: sp.Expr, values: Mapping[sp.Symbol, Any], lift: Callable[[Fraction], Any], memo: dict[sp.Basic, Any] | None = None
+) -> Any:
     """The value of a rational expression in any ring with +, * and /.
 
     Args:
         values: of every symbol. lift: takes a Fraction into the ring.
+        memo: values of subexpressions, shared by expressions that are evaluated at one point.
 
     Raises:
         NotRational: on functions, other powers than integers, and symbols without a value.
         ZeroDivisionError: on a pole.
     """
-    memo: dict[sp.Basic, Any] = {}
+    memo = {} if memo is None else memo
 
     def walk(node: sp.Basic) -> Any:
         if node in memo:
