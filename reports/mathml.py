@@ -129,16 +129,63 @@ def plain(text: str) -> Markup:
     return out + _powers(text[last:])
 
 
-def prose(text: str | None, where: str = "text") -> Markup:
+def _bare(text: str) -> list[tuple[int, int]]:
+    """Spans of LaTeX macros with their groups and scripts that stand in running text without dollars."""
+    spans: list[tuple[int, int]] = []
+    for match in re.finditer(r"\\[A-Za-z]+", text):
+        if spans and match.start() < spans[-1][1]:
+            continue
+        end = match.end()
+        while end < len(text) and (text[end] == "{" or (text[end] in "^_" and end + 1 < len(text))):
+            end += text[end] in "^_"
+            if text[end] != "{":
+                end += 1
+                continue
+            depth = 0
+            for k in range(end, len(text)):
+                depth += {"{": 1, "}": -1}.get(text[k], 0)
+                if depth == 0:
+                    break
+            end = k + 1
+        spans.append((match.start(), end))
+    return spans
+
+
+def _lenient(text: str) -> Markup:
+    out, last = Markup(), 0
+    for start, end in _bare(text):
+        try:
+            made = formula(text[start:end])
+        except FormulaError:
+            made = Markup("<code>{}</code>").format(text[start:end])
+        out += plain(text[last:start]) + made
+        last = end
+    return out + plain(text[last:])
+
+
+def prose(text: str | None, where: str = "text", *, strict: bool = True) -> Markup:
     """Running text with $formulas$ and `code`, everything else escaped.
 
+    Args:
+        strict: for texts that people wrote. False, for what programs wrote (reasons, exceptions): nothing raises; LaTeX without dollars is
+            rendered where it can be, and shown as code where it cannot.
+
     Raises:
-        FormulaError: see `formula`.
+        FormulaError: see `formula`; only if `strict`.
     """
     text = text or ""
+    rest = plain if strict else _lenient
     out, last = Markup(), 0
     for match in _SPAN.finditer(text):
-        out += plain(text[last : match.start()])
-        out += formula(match[1], where) if match[1] is not None else Markup("<code>{}</code>").format(match[2])
+        out += rest(text[last : match.start()])
         last = match.end()
-    return out + plain(text[last:])
+        if match[1] is None:
+            out += Markup("<code>{}</code>").format(match[2])
+        elif strict:
+            out += formula(match[1], where)
+        else:
+            try:
+                out += formula(match[1])
+            except FormulaError:
+                out += Markup("<code>{}</code>").format(match[1])
+    return out + rest(text[last:])

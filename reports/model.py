@@ -34,8 +34,8 @@ CATEGORIES = {
 }
 
 SECTIONS = (
-    ("preliminar", "Preliminaries", "Appendix C"),
     ("prelim", "Preliminaries", "Appendix C"),
+    ("half_normal", "Preliminaries", "Appendix C"),
     ("gradients", "Gradients and updates", "Appendix D"),
     ("updates", "Gradients and updates", "Appendix D"),
     ("reduction", "The exact reduction", "this project, R"),

@@ -75,15 +75,24 @@ def _units(info: dict[str, Any]) -> str:
 def _panel(row: Record, claim: model.Claim, regimes: dict[str, Record]) -> dict[str, Any]:
     times = regimes.get(row["regime"] or "", {}).get("times", {})
     units = _units(claim.info)
-    fit = row.get("fit")
+    fit, detail = row.get("fit"), row.get("detail") or {}
     return {
         "row": row,
         "curve": charts.curve_chart(row["curve"], times, units) if row.get("curve") else "",
         "histogram": charts.histogram(row["margins"], units) if row.get("margins") else "",
         "fit": ladder.fit_chart(fit["points"], fit) if fit and fit.get("points") else "",
         "median_interval": model.median_interval(row.get("margins")),
-        "detail": _detail(row.get("detail") or {}),
+        "detail": _detail(
+            {k: v for k, v in detail.items() if k not in ("paper", "sympy", "torch", "torch_agrees", "torch_error", "cases")}
+        ),
+        "columns": {k: detail.get(k) for k in ("paper", "sympy", "torch")} if detail.get("paper") else None,
+        "cases": detail.get("cases") or [],
+        "tables": [{"name": k.replace("_", " "), "rows": v} for k, v in sorted(detail.items()) if _is_table(v)],
     }
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(x, list) and x and not isinstance(x[0], (list, dict)) for x in value)
 
 
 def _detail(detail: dict[str, Any]) -> list[tuple[str, dict[str, Any] | None, Any]]:
