@@ -301,7 +301,7 @@ def run(Q, K, q, k, V, Vm, l1, eta, grid, step_t3, inject_step, inject_kind, inj
                 Vm = inject_value
         logits(Q, K, q, k, z)
         weights(z, V, Vm, la, lb, ratio, wq, wa, wb)
-        check = wq.sum() + wb.sum() + wa.sum()
+        check = wq.sum() + wb.sum() + wa.sum() + V.sum() + Vm
         if not math.isfinite(check):
             status = 1
             bad_step = t

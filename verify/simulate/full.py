@@ -18,7 +18,7 @@ from verify.regime import MAX_ELEMENTS, Regime
 from verify.simulate.recorder import Recorder, State
 from verify.simulate.reduced import Fault
 from verify.simulate.trajectory import QUANTITIES, Trajectory
-from verify.start import Array, Start, normals
+from verify.start import Array, Start, stream
 
 Gradient = Literal["closed", "autograd"]
 Projected = tuple[Tensor, Tensor, Tensor]
@@ -71,7 +71,7 @@ def complete(start: Start, data: Data) -> Transformer:
     i.i.d. $N(0,\sigma_0^2)$ iff $c \sim N(0,\sigma_0^2AA^\top)$. On disjoint supports that is the start's law, and c are its
     inner products; where supports overlap, c = |A| R^{1/2} |A|^{-1} c_start with R the correlations of the rows and |A| their
     lengths, which has the right law and deviates from the start as little as the overlaps demand. All rows of a head are
-    shifted alike. G is drawn on the touched coordinates first, so that data restricted to them gets the same weights there.
+    shifted alike. G is drawn on the touched coordinates first, so that data restricted to them get the same weights there.
 
     Raises:
         RegimeError: if the weights do not fit in memory.
@@ -91,7 +91,7 @@ def complete(start: Start, data: Data) -> Transformer:
     if r.supports == "disjoint":
         root = inverse = torch.eye(len(level), dtype=torch.float64)
 
-    order = torch.argsort(~(data.x != 0).any(0).any(0), stable=True)
+    touched = (data.x != 0).any(0).any(0)
 
     def shift(weights: Tensor, noise: Array, signal: Array | float) -> Tensor:
         """What to add to weights (k, d) so that they meet noise (k, n) and signal (k,)."""
@@ -99,8 +99,11 @@ def complete(start: Start, data: Data) -> Transformer:
         return (target - weights @ rows.T / length) @ inverse / length @ rows
 
     def gaussian(name: str, count: int) -> Tensor:
-        drawn = torch.from_numpy(r.sigma_0 * normals(start.root, start.trial, name, count, d))
-        return torch.empty_like(drawn).scatter_(1, order.expand_as(drawn), drawn)
+        generator = stream(start.root, start.trial, name)
+        drawn = torch.empty((count, d), dtype=torch.float64)
+        for which in (touched, ~touched):
+            drawn[:, which] = torch.from_numpy(r.sigma_0 * generator.standard_normal((count, int(which.sum()))))
+        return drawn
 
     W_Q, W_K = gaussian("weights_query", r.m_k), gaussian("weights_key", r.m_k)
     W_Q += shift(W_Q, start.query_noise, start.query_signal)
