@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -250,7 +251,11 @@ def sums_differ(start: Start) -> Check:
     """
     r = start.regime
     ratio = difference_ratio(start)
-    detail = {"k": compared_sets(r)[0], "exact_k1": difference_exact(r, 1), "holds_k1": float(abs(difference_ratio(start, 1) - 1) <= 0.5)}
+    detail: dict[str, Any] = {
+        "k": compared_sets(r)[0],
+        "exact_k1": difference_exact(r, 1),
+        "holds_k1": float(abs(difference_ratio(start, 1) - 1) <= 0.5),
+    }
     return everywhere("all", slack_between(ratio, 0.5, 1.5), tightness=2 * abs(ratio - 1), **detail)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from lemmas.preliminaries_start import noise_floor, signal_ceiling
 from verify import Check, Regime, claim, custom, everywhere, slack_above, times
@@ -16,7 +17,7 @@ class Scales:
 
     floor: float
     ceiling: float
-    detail: dict[str, float]
+    detail: dict[str, Any] = field(default_factory=dict)
 
 
 def beta_xi(r: Regime) -> float:
@@ -26,7 +27,7 @@ def beta_xi(r: Regime) -> float:
 
 def signal_and_noise(r: Regime) -> Scales:
     """C.10: β_ξ against β_μ."""
-    return Scales(beta_xi(r), signal_ceiling(r.m_k) * r.sigma_0, {})
+    return Scales(beta_xi(r), signal_ceiling(r.m_k) * r.sigma_0)
 
 
 def stage_one_and_noise(r: Regime) -> Scales:

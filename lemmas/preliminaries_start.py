@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,7 +66,7 @@ def below_ceilings(signal: Array | float, noise: Array, signal_bound: float, noi
     """Both kinds of inner products stay below their ceilings; tightness: largest measured over bound."""
     signal, noise = np.abs(signal), np.abs(noise)
     tightness = float(max(signal.max() / signal_bound, noise.max() / noise_bound))
-    ratios = {"signal_over_bound": float(signal.max() / signal_bound), "noise_over_bound": float(noise.max() / noise_bound)}
+    ratios: dict[str, Any] = {"signal_over_bound": float(signal.max() / signal_bound), "noise_over_bound": float(noise.max() / noise_bound)}
     over_noise = everywhere("all", slack_below(noise, noise_bound), tightness=tightness, tau=0.0, **ratios)
     over_signal = everywhere("all", slack_below(signal, signal_bound), tightness=tightness, tau=0.0)
     return both(over_signal, on_samples(over_noise) if samples else over_noise)

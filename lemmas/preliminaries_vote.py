@@ -69,7 +69,11 @@ def lucky(start: Start) -> Check:
     floor = lucky_floor(r)
     ratio = np.abs(balance) / floor
     margin = ratio - 1 + np.where(ratio == 1, 1e-12, 0.0)
-    detail = {"tied": float(np.mean(balance == 0)), "plus": float(np.mean(balance / r.n + 1) / 2), "exact_too_close": too_close(r)}
+    detail: dict[str, Any] = {
+        "tied": float(np.mean(balance == 0)),
+        "plus": float(np.mean(balance / r.n + 1) / 2),
+        "exact_too_close": too_close(r),
+    }
     return everywhere(r.judged, margin, tau=0.0, tightness=float(ratio.min()), **detail)
 
 

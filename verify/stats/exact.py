@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import integrate, special, stats
 
 from verify.constants import ALPHA
@@ -50,18 +50,17 @@ def signal_touched(n: int, s: int, d: int) -> float:
 
 def binomial_outside(n: int, low: float, high: float) -> float:
     """P(Bin(n, 1/2) < low or > high)."""
-    fair = stats.binom(n, 0.5)
-    return float(fair.cdf(math.ceil(low) - 1) + fair.sf(math.floor(high)))
+    return float(stats.binom.cdf(math.ceil(low) - 1, n, 0.5) + stats.binom.sf(math.floor(high), n, 0.5))
 
 
 def split_evenly(n: int) -> float:
     """P(Bin(n, 1/2) = n/2): C(n, n/2)/2^n for even n, 0 for odd n."""
-    return 0.0 if n % 2 else float(stats.binom(n, 0.5).pmf(n // 2))
+    return 0.0 if n % 2 else float(stats.binom.pmf(n // 2, n, 0.5))
 
 
 def more_than(failures: int, n: int, probability: float) -> float:
     """P(Bin(n, probability) > failures)."""
-    return float(stats.binom(n, probability).sf(failures))
+    return float(stats.binom.sf(failures, n, probability))
 
 
 # --- extremes of Gaussians ---------------------------------------------------------------------------------------------------------
@@ -90,7 +89,7 @@ def half_normal_gap_below_by_quadrature(gap: float) -> float:
     """P(||X|-|Y|| < gap) as the integral over |X| = x of P(x-gap < |Y| < x+gap)."""
 
     def inner(x: float) -> float:
-        return stats.halfnorm.pdf(x) * (stats.halfnorm.cdf(x + gap) - stats.halfnorm.cdf(x - gap))
+        return float(stats.halfnorm.pdf(x) * (stats.halfnorm.cdf(x + gap) - stats.halfnorm.cdf(x - gap)))
 
     below, _ = integrate.quad(inner, 0, gap, epsabs=0, epsrel=1e-12)
     above, _ = integrate.quad(inner, gap, gap + 40, epsabs=0, epsrel=1e-12, limit=400)
@@ -104,10 +103,9 @@ def noise_exceeds(threshold: float, count: int, n: int, s: int) -> float:
     Given the patch they are half-normal of scale $\|\xi_i\|_2$, and $\|\xi_i\|_2^2$ is chi-square with s degrees of freedom:
     one integral per patch, and the patches are independent (disjoint supports).
     """
-    square = stats.chi2(s)
 
     def inner(x: float) -> float:
-        return square.pdf(x) * half_normal_exceeds(threshold * math.sqrt(s / x), count)
+        return float(stats.chi2.pdf(x, s)) * half_normal_exceeds(threshold * math.sqrt(s / x), count)
 
     spread = math.sqrt(2 * s)
     edges = [max(0.0, s - 9 * spread), s, s + 9 * spread, s + 40 * spread + 200]
@@ -118,16 +116,16 @@ def noise_exceeds(threshold: float, count: int, n: int, s: int) -> float:
 # --- norms of a Gaussian patch -----------------------------------------------------------------------------------------------------
 
 
-def _moment(u: NDArray[np.float64] | float, v: NDArray[np.float64] | float = 0.0) -> NDArray[np.complex128]:
+def _moment(u: ArrayLike, v: ArrayLike = 0.0) -> NDArray[np.complex128]:
     """E exp(i u |x| + i v x^2) of a standard normal x: w(u/sqrt(2(1-2iv)))/sqrt(1-2iv), w the Faddeeva function."""
     root = np.sqrt(1 - 2j * np.asarray(v))
     return special.wofz(np.asarray(u) / (math.sqrt(2) * root)) / root
 
 
-def _box_integrals(omega: NDArray[np.float64], low: float, high: float) -> NDArray[np.complex128]:
+def _box_integrals(omega: NDArray[np.floating], low: float, high: float) -> NDArray[np.complex128]:
     """Integral of exp(-i omega x) over [low, high]."""
     middle, half = (low + high) / 2, (high - low) / 2
-    return 2 * half * np.exp(-1j * omega * middle) * np.sinc(omega * half / math.pi)
+    return np.asarray(2 * half * np.exp(-1j * omega * middle) * np.sinc(omega * half / math.pi), complex)
 
 
 def _first_small(size: Callable[[float], float], tolerance: float = 1e-13) -> float:
