@@ -82,10 +82,10 @@ WIDTHS = tuple(10**k for k in (8, 10, 12, 14))
 INITIAL = tuple(get(BASE).sigma_0 * c for c in (1e-3, 1e-2, 1e-1, 1.0))
 
 
-def sparsities(until: str) -> list[Regime]:
-    """Rungs in s at fixed c_0 = σ_0σ_ps√m_k."""
+def sparsities() -> list[Regime]:
+    """Rungs in s at fixed c_0 = σ_0σ_ps√m_k, up to T_2: the same for every trend in s, so that their trials are shared."""
     base = get(BASE)
-    return [rung(until, s=s, sigma_0=base.sigma_0 * base.s / s) for s in SPARSITIES]
+    return [rung(times.T2, s=s, sigma_0=base.sigma_0 * base.s / s) for s in SPARSITIES]
 
 
 def relative(of: Measure) -> Measure:
@@ -155,7 +155,7 @@ trend(
     r"For $t\ge T_2$, $\max_i|V_i/(2\bar l\eta t)-1|$ decays as $s^{-1/2}$.",
     "s",
     SPARSITIES,
-    sparsities(times.T2),
+    sparsities(),
     -0.5,
     deviation,
     title="The rates of value noise concentrate as s^{-1/2}",
@@ -166,7 +166,7 @@ trend(
     r"The time from which value noise is linear, in units of $\sigma_0$, scales as $s^{-1/2}$, as $T_1$ does.",
     "s",
     SPARSITIES,
-    sparsities(times.T1),
+    sparsities(),
     -0.5,
     relative(linear_from),
     title="T_1 as measured scales as s^{-1/2}",
@@ -188,7 +188,7 @@ trend(
     r"The time from which value noise is linear scales as $\sigma_0$, as $T_1$ does.",
     "σ_0",
     INITIAL,
-    [rung(times.T1, sigma_0=x) for x in INITIAL],
+    [rung(times.T2_SGN, sigma_0=x) for x in INITIAL],
     1.0,
     linear_from,
     title="T_1 as measured scales as σ_0",
@@ -223,7 +223,7 @@ trend(
     r"The time at which the last pair's signs agree, in units of $\sigma_0$, scales as $s^{-1/2}$, as $T_2^{\mathrm{SGN}}$ does.",
     "s",
     SPARSITIES,
-    sparsities(times.T2_SGN),
+    sparsities(),
     -0.5,
     relative(agreed_from),
     title="T_2^SGN as measured scales as s^{-1/2}",
@@ -257,7 +257,7 @@ trend(
     r"$\max_i|s_{i,21}-\tfrac12|$ at $T_2$ decays as $s^{-1}$ at fixed $c_0=\sigma_0\sigma_ps\sqrt{m_k}$, as the bound $x^2/4$ of E.14 does.",
     "s",
     SPARSITIES,
-    sparsities(times.T2),
+    sparsities(),
     -1.0,
     attention_shift,
     title="Attention at T_2 tends to 1/2",
@@ -282,7 +282,7 @@ trend(
     r"$\max_s|\langle w_{Q,s},\mu\rangle^{(T_2)}-\langle w_{Q,s},\mu\rangle^{(0)}|/\sigma_0$ decays as $s^{-1/2}$.",
     "s",
     SPARSITIES,
-    sparsities(times.T2),
+    sparsities(),
     -0.5,
     signal_shift,
     title="The signals' move in Stage II vanishes against their size",
