@@ -10,7 +10,7 @@ import pytest
 from verify import Regime, RegimeError, draw, normals
 from verify import regime as regimes
 from verify.data import draw_data
-from verify.start import noise_values, stream
+from verify.start import noise_values, stream, streams
 
 SMALL = Regime(name="small", n=6, d=2000, s=30, sigma_p=0.5, m_k=4, m_v=9, sigma_0=0.01, eta=1e-3)
 
@@ -84,3 +84,11 @@ def test_noise_that_does_not_fit_is_refused_with_advice() -> None:
 def test_normals_rows_have_their_own_streams() -> None:
     wide, narrow = normals(0, 0, "x", 3, 8), normals(0, 0, "x", 2, 5)
     np.testing.assert_array_equal(wide[:2, :5], narrow)
+
+
+@pytest.mark.parametrize("root", [0, 7, 2**32 - 1, 2**32, 2**64, 2**96 + 5, 2**200 + 1])
+@pytest.mark.parametrize("trial", [0, 119, 2**40])
+def test_streams_in_bulk_are_the_streams(root: int, trial: int) -> None:
+    bulk = [(g.standard_normal(), g.integers(2), g.integers(2, dtype=np.uint32)) for g in streams(root, trial, "labels", 5)]
+    single = [stream(root, trial, "labels", i) for i in range(5)]
+    assert bulk == [(g.standard_normal(), g.integers(2), g.integers(2, dtype=np.uint32)) for g in single]

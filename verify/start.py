@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,7 +32,53 @@ def stream(root: int, trial: int, name: str, index: int = 0) -> np.random.Genera
 
 def normals(root: int, trial: int, name: str, count: int, length: int) -> Array:
     """Standard normals, shape (count, length): row i comes from its own stream, so both extents may grow."""
-    return np.stack([stream(root, trial, name, i).standard_normal(length) for i in range(count)])
+    out = np.empty((count, length))
+    for row, generator in zip(out, streams(root, trial, name, count), strict=True):
+        generator.standard_normal(out=row)
+    return out
+
+
+# The constants of numpy's SeedSequence and PCG64, whose algorithms are frozen (numpy NEP 19).
+_WORD, _WIDE = 2**32 - 1, 2**128 - 1
+_MIX_L, _MIX_R = np.uint32(0xCA01F9DD), np.uint32(0x4973F715)
+_PCG = 0x2360ED051FC65DA44385DF649FCCF645
+
+
+def _hash_constants(first: int, factor: int, skip: int, count: int) -> NDArray[np.uint32]:
+    """Entries skip, ..., skip + count of the geometric sequence that a SeedSequence multiplies by."""
+    return np.array([first * pow(factor, k, 2**32) & _WORD for k in range(skip, skip + count + 1)], np.uint32)
+
+
+def _hash(values: NDArray[np.uint32], constants: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """Column j of `values` hashed with the constants j and j + 1."""
+    mixed = (values ^ constants[:-1]) * constants[1:]
+    return mixed ^ (mixed >> np.uint32(16))
+
+
+_OUT = _hash_constants(0x8B51F9DD, 0x58F38DED, 0, 8)
+
+
+def streams(root: int, trial: int, name: str, count: int) -> Iterator[np.random.Generator]:
+    """`stream(root, trial, name, i)` for i = 0, ..., count - 1, ten times faster; each is valid until the next is asked for.
+
+    A SeedSequence mixes the words of its key one after the other, and the index is the last: so the first words are mixed once,
+    the last one for all rows together, and one PCG64 is set to each row's state in turn.
+    """
+    pool = np.random.SeedSequence(entropy=(root, trial), spawn_key=(zlib.crc32(name.encode()),)).pool
+    words = max(4, sum(max(1, -(-key.bit_length() // 32)) for key in (root, trial)))
+    index = np.arange(count, dtype=np.uint32)[:, None]
+    # Mixed so far: 4 words, each of them into the 3 others, and every further word into all 4.
+    mixed = pool * _MIX_L - _hash(index, _hash_constants(0x43B0D7E5, 0x931E8875, 16 + 4 * (words - 3), 4)) * _MIX_R
+    mixed ^= mixed >> np.uint32(16)
+    seeds = _hash(np.tile(mixed, 2), _OUT).astype(np.uint64)
+    seeds = (seeds[:, ::2] | seeds[:, 1::2] << np.uint64(32)).tolist()
+    bits = np.random.PCG64(0)
+    generator, state = np.random.Generator(bits), bits.state
+    for high, low, inc_high, inc_low in seeds:
+        inc = (inc_high << 65 | inc_low << 1 | 1) & _WIDE
+        state["state"] = {"state": ((inc + (high << 64 | low)) * _PCG + inc) & _WIDE, "inc": inc}
+        bits.state = state
+        yield generator
 
 
 @dataclass(frozen=True)
@@ -84,8 +131,8 @@ def _norms(regime: Regime, root: int, trial: int) -> tuple[Array, Array]:
     n, s = regime.n, regime.s
     if n * s <= EXACT_COORDINATES:
         l1, l2 = np.empty(n), np.empty(n)
-        for i in range(n):
-            x = stream(root, trial, "noise_values", i).standard_normal(s)
+        for i, generator in enumerate(streams(root, trial, "noise_values", n)):
+            x = generator.standard_normal(s)
             l1[i], l2[i] = np.abs(x).sum(), math.sqrt(x @ x)
         return regime.sigma_p * l1, regime.sigma_p * l2
     # |x| and x^2 have means sqrt(2/pi), 1, variances 1-2/pi, 2 and covariance sqrt(2/pi).
@@ -110,7 +157,7 @@ def draw(regime: Regime, root: int, trial: int) -> Start:
         trial=trial,
         l1=l1,
         l2=l2,
-        labels=np.array([stream(root, trial, "labels", i).integers(2) * 2.0 - 1.0 for i in range(n)]),
+        labels=np.array([g.integers(2) * 2.0 - 1.0 for g in streams(root, trial, "labels", n)]),
         query_noise=np.ascontiguousarray((regime.sigma_0 * l2[:, None] * normals(root, trial, "query_noise", n, m_k)).T),
         key_noise=np.ascontiguousarray((regime.sigma_0 * l2[:, None] * normals(root, trial, "key_noise", n, m_k)).T),
         query_signal=regime.sigma_0 * normals(root, trial, "query_signal", 1, m_k)[0],
