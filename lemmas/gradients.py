@@ -63,7 +63,7 @@ def lumps() -> list[tuple[str, Lumped]]:
 def softmax_jacobian() -> Formula:
     """The paper's D.1: term(s, a, b)."""
     return Formula(
-        r"\frac{\partial \operatorname{softmax}(z)_a}{\partial z_b} = s_a(\mathbf{1}\{a=b\} - s_b)",
+        r"\frac{\partial \operatorname{softmax}(z)_a}{\partial z_b} = s_a(\delta_{ab} - s_b)",
         lambda s, a, b: s[a] * (int(a == b) - s[b]),
     )
 
@@ -91,7 +91,7 @@ def _jacobian_by_torch(formula: Formula, size: int) -> Agreement:
 
 @claim("D.1", "The Jacobian of the softmax", source="Appendix D, softmax derivative", kind="identity", inputs=[value(softmax_jacobian)])
 def jacobian_of_softmax(formula: Formula) -> Proof:
-    r"""$\frac{\partial \operatorname{softmax}(z)_a}{\partial z_b} = s_a(\mathbf{1}\{a=b\} - s_b)$ for every $L$.
+    r"""$\frac{\partial \operatorname{softmax}(z)_a}{\partial z_b} = s_a(\delta_{ab} - s_b)$ for every $L$.
 
     Conditions: none.
     Measured: the numerator of (SymPy's derivative − the formula) in $E_a = e^{z_a}$; 0 proves, an exact point with another value disproves.
