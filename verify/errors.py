@@ -19,6 +19,10 @@ class RecordError(VerifyError):
     """A run record that is missing, unreadable, unwritable, or of another run."""
 
 
+class WorkerDied(VerifyError):
+    """A process of the pool ended without a result: killed, or out of memory."""
+
+
 class NumericError(VerifyError):
     """A sign of NaN or of an infinite value: stops one trial, never the run.
 

@@ -36,6 +36,11 @@ def _rows(claim: Claim, regime: Regime | None, outcome: v.Outcome, **fields: Any
     return [v.clean({"id": label, "same_as": [x for x in claim.ids if x != label]} | base | fields) for label in claim.ids]
 
 
+def met(row: Row) -> bool | None:
+    """Whether a row's verdict is the declared one; None where nothing is declared."""
+    return None if row["expected"] is None else row["verdict"] == row["expected"]["verdict"]
+
+
 def free_row(claim: Claim, outcome: dict[str, Any]) -> list[Row]:
     """Rows of an identity or inequality."""
     if "error" in outcome:

@@ -11,7 +11,7 @@ from verify.regime import Regime
 from verify.times import end_of_run, formula_times
 
 if TYPE_CHECKING:
-    from verify.runner import Plan
+    from verify.plan import Plan
 
 
 def describe_regime(regime: Regime) -> dict[str, Any]:
@@ -56,6 +56,7 @@ def describe_run(made: Plan) -> dict[str, Any]:
     """Everything about a run but its verdicts and its timing."""
     return {
         "regimes": [describe_regime(r) for r in made.regimes],
+        "command": made.command,
         "seeds": made.seeds,
         "root_seed": made.root,
         "constants": constants.OURS,

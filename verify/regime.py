@@ -260,13 +260,16 @@ def trap() -> Regime:
     )
 
 
+SUITE_REGIMES = ("fig1", "ladder-33", "ladder-65", "ladder-129", "ladder-64-mk16")
+"""The regimes of the full suite: those in which a claim is expected to hold unless it declares otherwise."""
+
 _PRESETS: dict[str, Callable[[], Regime]] = {"fig1": fig1, "trap": trap}
 _LADDER = re.compile(r"ladder-(\d{1,6})(?:-mk(\d{1,6}))?")
 
 
 def preset_names() -> list[str]:
     """Names to offer: the fixed presets and the customary rungs."""
-    return [*_PRESETS, "ladder-17", "ladder-33", "ladder-65", "ladder-129", "ladder-64-mk16"]
+    return [*_PRESETS, "ladder-17", *SUITE_REGIMES[1:]]
 
 
 def get(name: str) -> Regime:

@@ -14,10 +14,14 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from verify.errors import RecordError
+import msgspec
 
-SCHEMA = 1
+from verify.errors import RecordError
+from verify.schema import VERSION, RunRecord
+
+SCHEMA = VERSION
 TRIALS = "trials"
+RUN, PAGE, JUNIT, SUMMARY = "run.json", "index.html", "junit.xml", "summary.md"
 
 
 def dumps(data: Any, indent: int | None = None) -> str:
@@ -59,7 +63,7 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise RecordError(f"cannot read {path}: {error.strerror or error}; run `verify run --out {path.parent}` first") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise RecordError(f"{path} is not a run record: {error}") from None
 
 
@@ -69,16 +73,37 @@ def read_run(directory: Path) -> dict[str, Any]:
     Raises:
         RecordError: if there is none, or it is no run record of a known schema.
     """
-    record = read_json(directory / "run.json")
-    if not isinstance(record, dict) or not isinstance(record.get("verdicts"), list) or "run" not in record:
-        raise RecordError(f"{directory / 'run.json'} is not a run record: it has no verdicts")
-    if record.get("schema", 0) > SCHEMA:
-        raise RecordError(f"{directory / 'run.json'} has schema {record['schema']}; this program reads up to {SCHEMA}: upgrade it")
+    path = directory / RUN
+    record = read_json(path)
+    if not isinstance(record, dict) or not isinstance(record.get("schema"), int):
+        raise RecordError(f"{path} is not a run record: it names no schema")
+    if record["schema"] > SCHEMA:
+        raise RecordError(f"{path} has schema {record['schema']}; this program reads up to {SCHEMA}: upgrade it")
+    try:
+        msgspec.convert(record, RunRecord)
+    except msgspec.ValidationError as error:
+        raise RecordError(f"{path} is not a run record: {error}") from None
     return record
 
 
+def claim_directory(directory: Path) -> None:
+    """Make sure that a run may write into `directory`: it can be written, and nothing in it is somebody else's.
+
+    Raises:
+        RecordError: if it cannot be written, or a file that a run would replace was not written by a run.
+    """
+    own = (directory / RUN).exists() or any((directory / TRIALS).glob("*/*.json"))
+    if own and (directory / RUN).exists():
+        read_run(directory)
+    if not own and (strangers := [n for n in (PAGE, JUNIT, SUMMARY, TRIALS) if (directory / n).exists()]):
+        raise RecordError(f"{directory} holds {', '.join(strangers)} but no run: choose another --out, so that nothing is overwritten")
+    probe = directory / ".writable"
+    write_atomic(probe, "")
+    probe.unlink()
+
+
 def trial_path(directory: Path, group: str, seed: int) -> Path:
-    """Where the record of one trial of `group` (a regime, or a rung of a scaling claim) lies."""
+    """Where the record of one trial of `group` (a regime) lies."""
     return directory / TRIALS / re.sub(r"[^\w.=,-]+", "_", group)[:120] / f"{seed:06d}.json"
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from verify.claim import verdict as v
 from verify.constants import DELTA
 from verify.errors import UnknownClaim
-from verify.regime import Regime
+from verify.regime import SUITE_REGIMES, Regime
 
 Kind = Literal["identity", "analytic", "probabilistic", "dynamics", "scaling", "experiment"]
 KINDS: tuple[Kind, ...] = ("identity", "analytic", "probabilistic", "dynamics", "scaling", "experiment")
@@ -119,11 +119,11 @@ class Claim:
         return f"{self.function.__module__.replace('.', '/')}.py:{code.co_firstlineno}"
 
     def expects(self, regime: Regime | None) -> tuple[str, str] | None:
-        """Declared (verdict, reason) in a preset regime; the default is SUPPORTED or PROVED. None for changed regimes."""
+        """Declared (verdict, reason); the default is SUPPORTED or PROVED in the regimes of the suites and at home, None elsewhere."""
         name = regime.name if regime else "*"
         if name in self.expected:
             return self.expected[name]
-        if regime is not None and "[" in name:
+        if regime is not None and name not in (*SUITE_REGIMES, *self.home):
             return None
         return (v.PROVED if self.kind in ("identity", "analytic") else v.SUPPORTED, "")
 

@@ -1,0 +1,232 @@
+"""The shapes of everything the program writes as JSON, published as JSON Schemas with a version (`verify schema`)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+VERSION = 1
+"""Raised when a field changes its meaning or goes away; new fields do not raise it."""
+
+Verdict = Literal["PROVED", "SUPPORTED", "INCONCLUSIVE", "UNPROVEN", "VACUOUS", "NUMERIC", "ERROR", "NOT RUN", "REFUTED", "DISPROVED"]
+Version = Annotated[int, Meta(ge=1, description="version of this shape")]
+Label = Annotated[str, Meta(description="the paper's own label of the statement")]
+
+
+class Interval(Struct):
+    """Lower and upper confidence bound."""
+
+    low: float | None
+    high: float | None
+
+
+class Margin(Struct):
+    """How far a claim is from failing, over trials: positive holds; null where no margin is finite."""
+
+    worst: float | None
+    median: float | None
+
+
+class TrialWitness(Struct):
+    """The worst trial (seed) and where in it: tau = eta*t, step t (null at eta = 0), neuron s, sample i."""
+
+    seed: int | None
+    tau: float | None
+    t: float | None
+    s: int | None
+    i: int | None
+
+
+class Expectation(Struct):
+    """The verdict declared beside the claim, with its reason."""
+
+    verdict: Verdict
+    reason: str
+
+
+class Ancestors(Struct):
+    """Whether everything that the proof uses holds in the same regime (null: some of it was not judged)."""
+
+    hold: bool | None
+    first_failing: str | None
+
+
+class FitRow(Struct):
+    """A fitted exponent with its 99 % interval; points are (x, measured, claimed law)."""
+
+    estimate: float | None
+    low: float | None
+    high: float | None
+    theory: float
+    tolerance: float
+    points: list[list[float | None]]
+
+
+class Curve(Struct):
+    """Margin over time: quantiles 5, 50, 95 % over trials and the worst trial, at common times tau."""
+
+    tau: list[float]
+    low: list[float | None]
+    median: list[float | None]
+    high: list[float | None]
+    worst: list[float | None]
+    worst_seed: int
+
+
+class VerdictRow(Struct):
+    """One claim (one label) in one regime."""
+
+    id: Label
+    same_as: list[str]
+    regime: Annotated[str | None, Meta(description="null for regime-free claims")]
+    verdict: Verdict
+    reason: str
+    n: Annotated[int, Meta(description="trials that count: those in which the conditioning event occurred")]
+    violations: int
+    bound: Annotated[Interval | None, Meta(description="one-sided exact bounds on the violation rate, or the interval of a fit")]
+    delta: Annotated[float | None, Meta(description="allowed violation probability")]
+    share: Annotated[float | None, Meta(description="mean share of pairs, neurons or samples that satisfy the statement")]
+    margin: Margin
+    witness: TrialWitness
+    tightness: Annotated[float | None, Meta(description="measured / bound")]
+    expected: Annotated[Expectation | None, Meta(description="null in regimes that are no presets")]
+    ancestors: Ancestors
+    occurred: int | UnsetType = UNSET
+    trials: int | UnsetType = UNSET
+    all_pairs: dict[str, float | None] | UnsetType = UNSET
+    judged: Literal["all", "share"] | UnsetType = UNSET
+    margins: list[float | None] | UnsetType = UNSET
+    exact: Annotated[float | None, Meta(description="exact violation probability, where there is a closed form")] | UnsetType = UNSET
+    curve: Curve | UnsetType | None = UNSET
+    fit: FitRow | UnsetType = UNSET
+    steps: list[str] | UnsetType = UNSET
+    detail: dict[str, Any] | UnsetType = UNSET
+
+
+class ClaimRow(Struct):
+    """A claim's static description, one row per label."""
+
+    id: Label
+    same_as: list[str]
+    title: str
+    statement: Annotated[str, Meta(description="LaTeX between dollar signs")]
+    conditions_text: str
+    measured: str
+    made_finite: str
+    kind: Literal["identity", "analytic", "probabilistic", "dynamics", "scaling", "experiment"]
+    source: str
+    location: str
+    depends_on: list[str]
+    conditions: list[str]
+    controls: list[str]
+    truths: list[str]
+    units: str
+    constants: dict[str, Any]
+    over: Literal["trial", "law"]
+    home: list[str]
+    suite: Literal["default", "full"]
+    expected: dict[str, Expectation]
+    rungs: list[str]
+
+
+class ConditionPart(Struct):
+    """One inequality of Condition 3.1."""
+
+    id: str
+    clause: str
+    latex: str
+    parameter: str
+
+
+class RunInfo(Struct):
+    """What was run. Regimes hold their parameters, hash, named times (tau) and the slack of every inequality (null = infinite)."""
+
+    regimes: list[dict[str, Any]]
+    seeds: int
+    root_seed: int
+    constants: dict[str, float]
+    condition: list[ConditionPart]
+    versions: dict[str, str]
+    fingerprint: str
+    claims: list[ClaimRow]
+    command: str | UnsetType = UNSET
+    timing: Annotated[dict[str, Any], Meta(description="every volatile field; all else is a function of the inputs")] = {}
+
+
+class RunRecord(Struct):
+    """run.json."""
+
+    schema: Version
+    run: RunInfo
+    verdicts: list[VerdictRow]
+
+
+class ClaimList(Struct):
+    """verify list --json."""
+
+    schema: Version
+    claims: list[ClaimRow]
+
+
+class ControlRow(Struct):
+    """One planted lie (or, with truth, one weakened input that must be supported)."""
+
+    claim: Label
+    name: str
+    regime: str | None
+    truth: bool
+    verdict: Verdict
+    n: int
+    violations: int
+    caught: Annotated[bool, Meta(description="a lie was REFUTED or DISPROVED; a truth was SUPPORTED or PROVED")]
+    reason: str
+
+
+class ControlList(Struct):
+    """verify controls --json."""
+
+    schema: Version
+    controls: list[ControlRow]
+
+
+class BenchmarkRow(Struct):
+    """One benchmark: the median time, what it is compared with, and baseline / median."""
+
+    name: str
+    median_s: float
+    baseline: float | str | None
+    ratio: float | None
+
+
+class BenchmarkList(Struct):
+    """verify bench --json."""
+
+    schema: Version
+    benchmarks: list[BenchmarkRow]
+
+
+class ProbeResult(Struct):
+    """verify probe --json: where a claim stops being true."""
+
+    boundary: list[Any]
+    interval: list[Any]
+    verdicts: list[Any]
+
+
+SHAPES: dict[str, type[Struct]] = {
+    "list": ClaimList,
+    "run": RunRecord,
+    "controls": ControlList,
+    "bench": BenchmarkList,
+    "probe": ProbeResult,
+}
+"""Published shapes by the name of the command that writes them."""
+
+
+def json_schema(name: str) -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of one shape. Raises KeyError for an unknown name."""
+    made = msgspec.json.schema(SHAPES[name])
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": f"verify-{name}-v{VERSION}", "version": VERSION}
+    return head | {"title": f"verify {name}", **made}
