@@ -17,11 +17,12 @@ from lemmas import (
     stage2_end,
     stage3,
     stage3_noise,
+    stage3_time,
     stage4,
     stage4_end,
     theorem,
-    trends_early,
     trends,
+    trends_early,
     updates,
 )
 
@@ -42,10 +43,11 @@ __all__ = [
     "stage2_end",
     "stage3",
     "stage3_noise",
+    "stage3_time",
     "stage4",
     "stage4_end",
     "theorem",
-    "trends_early",
     "trends",
+    "trends_early",
     "updates",
 ]

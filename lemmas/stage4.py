@@ -10,7 +10,7 @@ import numpy as np
 
 from lemmas.events import aligned_share, event_g, excused, reached, signal_sign, unaligned, vote
 from lemmas.stage3 import reversed_turns
-from lemmas.stage3_noise import with_t4_minus
+from lemmas.stage3_time import with_t4_minus
 from verify import (
     NOT_OCCURRED,
     TRAJECTORY,

@@ -9,7 +9,7 @@ import numpy as np
 
 from lemmas.events import reached
 from lemmas.fresh import FRESH, Fresh, fresh_margin
-from lemmas.stage3_noise import with_t4_minus
+from lemmas.stage3_time import with_t4_minus
 from lemmas.stage4_end import loss_at
 from verify import (
     NOT_OCCURRED,
