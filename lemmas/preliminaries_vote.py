@@ -171,7 +171,13 @@ def _(tr: Trajectory) -> Trajectory:
     inputs=[TRAJECTORY],
     over="law",
     units="mean of D_s²/n",
-    expected={"fig1": ("REFUTED", "X")},
+    expected={
+        "fig1": (
+            "REFUTED",
+            "E D_s²/n = 3.45 [3.35, 3.55]: a neuron's signals decide near-ties (rule .82), so its samples vote alike; tied .065, not .176",
+        ),
+        "ladder-64-mk16": ("INCONCLUSIVE", "16 neurons × 120 trials leave ± .085 around .976; tied .101 against .099 if independent"),
+    },
 )
 def independent_votes(measures: list[float], regime: Regime) -> Fit:
     r"""The vote at $T_2$ has a binomial's spread: $E\,D_s^2/n=1$.
