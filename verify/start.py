@@ -7,6 +7,7 @@ noise coordinates extends the draws of the smaller one, and a trial never depend
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import zlib
 from collections.abc import Iterator
@@ -44,6 +45,7 @@ _MIX_L, _MIX_R = np.uint32(0xCA01F9DD), np.uint32(0x4973F715)
 _PCG = 0x2360ED051FC65DA44385DF649FCCF645
 
 
+@functools.cache
 def _hash_constants(first: int, factor: int, skip: int, count: int) -> NDArray[np.uint32]:
     """Entries skip, ..., skip + count of the geometric sequence that a SeedSequence multiplies by."""
     return np.array([first * pow(factor, k, 2**32) & _WORD for k in range(skip, skip + count + 1)], np.uint32)
@@ -64,6 +66,9 @@ def streams(root: int, trial: int, name: str, count: int) -> Iterator[np.random.
     A SeedSequence mixes the words of its key one after the other, and the index is the last: so the first words are mixed once,
     the last one for all rows together, and one PCG64 is set to each row's state in turn.
     """
+    if count == 1:
+        yield stream(root, trial, name)
+        return
     pool = np.random.SeedSequence(entropy=(root, trial), spawn_key=(zlib.crc32(name.encode()),)).pool
     words = max(4, sum(max(1, -(-key.bit_length() // 32)) for key in (root, trial)))
     index = np.arange(count, dtype=np.uint32)[:, None]
