@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from verify import Check, Regime, Snapshot, Trajectory, both, claim, custom, draw, everywhere, on_samples, simulate, trajectory
 
 TOLERANCE = 1e-12
-HORIZON = 10e-4
-"""10 steps of fig1: up to T_2^SGN, while most pairs turn. tests/test_full.py compares 300 steps."""
+HORIZON = 6e-4
+"""6 steps of fig1, in which thousands of pairs turn; every trial pays for two full runs. tests/test_full.py compares 300 steps."""
 QUANTITIES = ("query_noise", "key_noise", "query_signal", "key_signal", "value_noise", "value_signal")
 SHAPES_IN_SAMPLES = ("value_noise", "gap_signal", "gap_noise")
 
@@ -62,7 +62,7 @@ def turned_alike(a: Trajectory, b: Trajectory, name: str) -> NDArray[np.bool_]:
     home=["fig1"],
     inputs=[FULL, REDUCED],
     units="(1e-12 − difference)/1e-12",
-    constants={"steps": 10, "tolerance": TOLERANCE},
+    constants={"steps": 6, "tolerance": TOLERANCE},
 )
 def reduction_is_exact(full: Trajectory, reduced: Trajectory) -> Check:
     r"""On pairwise disjoint noise supports SignGD on all weights induces exactly
@@ -73,7 +73,7 @@ def reduction_is_exact(full: Trajectory, reduced: Trajectory) -> Check:
     Conditions: disjoint supports without coordinate 1 (the event of Lemma C.1), L = 2.
     Measured: the largest difference between the full torch model and the reduction over all quantities, logit gaps and times, and every
     turn; the margin is (1e-12 − difference)/1e-12 of the worst entity, −1 or less where a turn differs; > 0 holds.
-    Made finite: 10 steps and the tolerance 1e-12 (by this project; rounding alone separates the two).
+    Made finite: 6 steps and the tolerance 1e-12 (by this project; rounding alone separates the two).
     Source: Section 2 of claims.md, Eqs. (10)-(13).
     """
     return equal(full, reduced)
@@ -135,7 +135,7 @@ def steps_are(tr: Trajectory, rising: tuple[str, ...]) -> Check:
     home=["fig1"],
     inputs=[FULL],
     units="(1e-12 − error of an increment)/1e-12",
-    constants={"steps": 10, "tolerance": TOLERANCE},
+    constants={"steps": 6, "tolerance": TOLERANCE},
 )
 def moves_by_one_norm(tr: Trajectory) -> Check:
     r"""Each step moves $\langle w_{Q,s},y_i\xi_i\rangle$ and $\langle w_{K,s},y_i\xi_i\rangle$ by $\pm\eta\|\xi_i\|_1$,
@@ -145,7 +145,7 @@ def moves_by_one_norm(tr: Trajectory) -> Check:
     Conditions: disjoint supports without coordinate 1 (the event of Lemma C.1), L = 2.
     Measured: the increments of the full torch model at every step; the margin is (1e-12 − distance of the worst increment's size from
     its 1-norm)/1e-12; > 0 holds. An increment of 0 is right only where the right-hand side of Eqs. (10)-(13) is 0.
-    Made finite: 10 steps and the tolerance 1e-12 for rounding (by this project).
+    Made finite: 6 steps and the tolerance 1e-12 for rounding (by this project).
     Source: Section 4, Eqs. (8)-(9); Section 2 of claims.md.
     """
     return steps_are(tr, rising=())
@@ -172,7 +172,7 @@ def _(tr: Trajectory) -> Trajectory:
     home=["fig1"],
     inputs=[FULL],
     units="(1e-12 − error of an increment)/1e-12",
-    constants={"steps": 10, "tolerance": TOLERANCE},
+    constants={"steps": 6, "tolerance": TOLERANCE},
 )
 def update_sizes(tr: Trajectory) -> Check:
     r"""For all $t$: the increments of $Q_{s,i}$ and $K_{s,i}$ are $\pm\eta\|\xi_i\|_1$, those of $q_s$ and $k_s$ are $\pm\eta$ (0 only on
@@ -181,7 +181,7 @@ def update_sizes(tr: Trajectory) -> Check:
     Conditions: the dimension and the sparsity make the supports disjoint (Lemma C.1); fig1 draws them disjoint.
     Measured: the increments of the full torch model at every step; the margin is (1e-12 − distance of the worst increment from what the
     statement says)/1e-12; > 0 holds. (The reduced simulators have this by construction.)
-    Made finite: 10 steps and the tolerance 1e-12 for rounding (by this project).
+    Made finite: 6 steps and the tolerance 1e-12 for rounding (by this project).
     Source: Section 4, Eqs. (8)-(9).
     """
     return steps_are(tr, rising=("value_noise", "value_signal"))
@@ -218,7 +218,7 @@ def mirrored_run(regime: Regime, root: int, trial: int) -> Trajectory:
     home=["fig1"],
     inputs=[FULL, custom(mirrored_run)],
     units="(1e-12 − difference)/1e-12",
-    constants={"steps": 10, "tolerance": TOLERANCE, "mirrored": "every second sample"},
+    constants={"steps": 6, "tolerance": TOLERANCE, "mirrored": "every second sample"},
 )
 def mirror_symmetry(full: Trajectory, mirrored: Trajectory) -> Check:
     r"""$(X_i, y_i) \to (-X_i, -y_i)$ for any set of samples changes no inner product $\langle w, y_i\xi_i\rangle$, $\langle w, \mu\rangle$ at
@@ -228,7 +228,7 @@ def mirror_symmetry(full: Trajectory, mirrored: Trajectory) -> Check:
     Measured: the largest difference between two full torch runs from the same weights, the second with every second sample mirrored, and
     every turn; the margin is (1e-12 − difference)/1e-12 of the worst entity; > 0 holds. Flipping labels alone keeps only the law: the
     control shows that it changes the trajectory.
-    Made finite: 10 steps, every second sample, and the tolerance 1e-12 (by this project; the difference is 0).
+    Made finite: 6 steps, every second sample, and the tolerance 1e-12 (by this project; the difference is 0).
     Source: Section 2 of claims.md.
     """
     return equal(full, mirrored)
