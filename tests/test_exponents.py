@@ -31,7 +31,7 @@ def test_predicted_factors_are_divided_out() -> None:
 
 
 def test_interval_covers_at_its_confidence() -> None:
-    # 400 repetitions at true coverage 0.99: fewer than 384 covered has probability 3e-6 (binomial); the skew of the scatter
+    # 400 repetitions at true coverage 0.99: fewer than 384 covered has probability 1e-6 (binomial); the skew of the scatter
     # (log-normal, sigma 0.3) moves the coverage by far less than the 0.03 in between.
     rng = np.random.default_rng(1)
     fits = [fit_exponent(X, [x**0.5 * np.exp(0.3 * rng.standard_normal(8)) for x in X], 0.5) for _ in range(400)]
