@@ -92,7 +92,7 @@ def draw(claims: Sequence[Claim], names: Sequence[str]) -> dict[str, Any]:
         body += [_node(by_id[name], made.nodes[name], widths[name], made.depth[name]) for name in column]
     w, h = made.width + 8, made.height + 8
     head = f'<svg class="proof" viewBox="-4 -4 {coordinate(w)} {coordinate(h)}" width="{coordinate(w)}" height="{coordinate(h)}" role="group" aria-label="Proof graph: {len(joined)} claims, from what is proved first on the left to Theorem 3.2 on the right">'
-    order = sorted(joined, key=lambda c: (made.depth[c.id], claims.index(c)))
+    order = sorted(joined, key=lambda c: made.depth[c.id])
     return {
         "svg": Markup(head + "".join(body) + "</svg>") if joined else Markup(),
         "data": {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
@@ -117,7 +118,11 @@ def _crossings(columns: Sequence[Sequence[str]], links: Mapping[str, list[str]])
     for one, two in itertools.pairwise(columns):
         place = {n: k for k, n in enumerate(two)}
         ends = [p for n in one for p in sorted(place[m] for m in links[n])]
-        total += sum(ends[i] > ends[j] for i in range(len(ends)) for j in range(i + 1, len(ends)))
+        seen: list[int] = []
+        for end in ends:  # inversions: earlier ends that lie strictly beyond this one
+            at = bisect_right(seen, end)
+            total += len(seen) - at
+            seen.insert(at, end)
     return total
 
 

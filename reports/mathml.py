@@ -68,7 +68,12 @@ def _upright(row: ET.Element) -> None:
             child.attrib = {}
 
 
+_ARITY = {"mfrac": 2, "msub": 2, "msup": 2, "munder": 2, "mover": 2, "mroot": 2, "msubsup": 3, "munderover": 3}
+
+
 def _mend(element: ET.Element, where: str, latex: str) -> None:
+    if len(element) != _ARITY.get(element.tag, len(element)):
+        raise FormulaError(f"{where}: an argument is missing in ${latex}$")
     variant = element.attrib.pop("mathvariant", None)
     if variant and variant != "normal" and element.text:
         element.text = "".join(styled(c, variant) for c in element.text)
@@ -106,7 +111,9 @@ def formula(latex: str, where: str = "formula") -> Markup:
 
 
 _SPAN = re.compile(r"\$([^$]+)\$|`([^`]+)`")
-_INDEX = re.compile(r"(?<![A-Za-z_\\])([A-Za-zΑ-ω])_(\{[^{}]*\}|[A-Za-z0-9Α-ω]+)(?:\^(\{[^{}]*\}|[-+A-Za-z0-9−]+))?")
+# A subscript is one character, as in TeX (σ_ps is σ_p times s), a number, a group in braces, or one of the names that the paper writes out.
+_SUB = r"(\{[^{}]*\}|attn|SGN|\d+|[A-Za-zΑ-ω])"
+_INDEX = re.compile(r"((?<![A-Za-z_\\])[A-Za-zΑ-ω]|‖)_" + _SUB + r"(?![a-z]*_)(?:\^(\{[^{}]*\}|[-+A-Za-z0-9−]+))?")
 _POWER = re.compile(r"(?<=[\w)\]])\^(\{[^{}]*\}|[-+−]?\d+(?:/\d+)?|[-+−])")
 
 
@@ -122,7 +129,8 @@ def plain(text: str) -> Markup:
     """Escaped text with plain indices and powers such as T_1, T_4^- or s^{-1/2} set as such; code names with longer stems stay."""
     out, last = Markup(), 0
     for match in _INDEX.finditer(text):
-        out += _powers(text[last : match.start()]) + Markup("<i>{}</i><sub>{}</sub>").format(match[1], match[2].strip("{}"))
+        base = Markup("<i>{}</i>").format(match[1]) if match[1].isalpha() else escape(match[1])
+        out += _powers(text[last : match.start()]) + base + Markup("<sub>{}</sub>").format(match[2].strip("{}"))
         if match[3]:
             out += Markup("<sup>{}</sup>").format(match[3].strip("{}").replace("-", "−"))
         last = match.end()

@@ -129,11 +129,17 @@ def anchor(label: str) -> str:
     return "".join(c if c.isascii() and (c.isalnum() or c in ".-_") else f"~{ord(c):x}" for c in label)
 
 
+TEXTS = ("title", "statement", "conditions_text", "measured", "made_finite", "source", "location", "units")
+LISTS = ("same_as", "depends_on", "conditions", "controls", "truths")
+BARE: dict[str, Any] = dict.fromkeys(TEXTS, "") | {k: [] for k in LISTS} | {"constants": {}, "kind": "dynamics"}
+"""What a claim's description reads like where the record says nothing."""
+
+
 def claims_of(record: Row) -> list[Claim]:
     """The record's claims, one per object (labels of one object are joined), in order; rows without a description get a bare one."""
-    infos: list[dict[str, Any]] = list(record["run"].get("claims") or [])
+    infos = [BARE | info for info in record["run"].get("claims") or []]
     known = {i["id"] for i in infos}
-    infos += [{"id": i, "title": i} for i in dict.fromkeys(r["id"] for r in record["verdicts"]) if i not in known]
+    infos += [BARE | {"id": i, "title": i} for i in dict.fromkeys(r["id"] for r in record["verdicts"]) if i not in known]
     first: dict[str, str] = {}
     claims: dict[str, Claim] = {}
     for info in infos:

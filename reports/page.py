@@ -18,6 +18,7 @@ from verify import notation
 
 TEMPLATES = Path(__file__).parent / "templates"
 Record = dict[str, Any]
+RUN: Record = {"timing": {}, "versions": {}, "constants": {}, "condition": [], "seeds": None, "root_seed": 0, "fingerprint": ""}
 EXTRAS: Record = {"controls": [], "matrix": None, "probes": [], "figures": [], "bench": []}
 
 
@@ -134,7 +135,7 @@ def _table_rows(claims: list[model.Claim], regimes: list[str], changes: dict[str
 
 def context(record: Record, previous: list[Record], extras: Record) -> dict[str, Any]:
     """Everything the templates need."""
-    run, extras = record["run"], EXTRAS | extras
+    run, extras = RUN | record["run"], EXTRAS | extras
     claims = model.claims_of(record)
     names = model.regimes_of(record)
     described = {r["name"]: r for r in run.get("regimes", [])}
@@ -156,7 +157,7 @@ def context(record: Record, previous: list[Record], extras: Record) -> dict[str,
         "claims": claims,
         "by_id": {c.id: c for c in claims},
         "sections": model.sections(claims),
-        "regimes": [described.get(n, {"name": n}) for n in names],
+        "regimes": [{"name": n, "slack": {}} | described.get(n, {}) for n in names],
         "names": names,
         "tally": model.tally(claims),
         "tallies": [(n, model.tally_rows([r for r in record["verdicts"] if r["regime"] == n])) for n in [None, *names]],
@@ -175,7 +176,7 @@ def context(record: Record, previous: list[Record], extras: Record) -> dict[str,
         "graph_legend": graph.legend(),
         "breaks": boundaries.what_breaks(extras["matrix"]),
         "matrix": boundaries.matrix_table(extras["matrix"]),
-        "probes": [{"data": p, "keys": boundaries.keys_of(p), "chart": boundaries.probe_chart(p)} for p in extras["probes"]],
+        "probes": [{"data": p, "axes": boundaries.keys_of(p), "chart": boundaries.probe_chart(p)} for p in extras["probes"]],
         "figures": [_figure(f) for f in extras["figures"]],
         "health": health(claims, run, extras["controls"]),
     }

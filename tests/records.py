@@ -84,7 +84,10 @@ def make(claims: int = 12, regimes: int = 2, seeds: int = 24, key: int = 0) -> R
 
 def extras() -> Record:
     """What the other commands write beside a record, in small."""
-    points = [{"values": {"sigma_p": 0.01 * 2**k}, "verdict": v, "n": 111, "violations": 0} for k, v in enumerate(["REFUTED"] * 3 + ["SUPPORTED"] * 4)]
+    points = [
+        {"values": {"sigma_p": 0.01 * 2**k}, "verdict": v, "n": 111, "violations": 0}
+        for k, v in enumerate(["REFUTED"] * 3 + ["SUPPORTED"] * 4)
+    ]
     grid = [
         {"values": {"s": 40 * a, "m_k": 16 * b}, "verdict": "SUPPORTED" if a > b else "REFUTED", "n": 5, "violations": 0}
         for a in range(1, 6) for b in range(1, 6)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+
 from reports.mathml import formula
 from verify import notation
 from verify.constants import OURS
@@ -23,7 +24,14 @@ def test_code_names_and_spellings_are_unique():
 
 
 def test_every_quantity_of_a_trajectory_is_listed_with_its_shape():
-    shapes = {"query_noise": "(m_k, n)", "key_noise": "(m_k, n)", "query_signal": "(m_k,)", "key_signal": "(m_k,)", "value_noise": "(n,)", "value_signal": ""}
+    shapes = {
+        "query_noise": "(m_k, n)",
+        "key_noise": "(m_k, n)",
+        "query_signal": "(m_k,)",
+        "key_signal": "(m_k,)",
+        "value_noise": "(n,)",
+        "value_signal": "",
+    }
     assert {q: notation.symbol(q).shape for q in QUANTITIES} == shapes
     fields = {f.name for f in dataclasses.fields(Trajectory)}
     assert {"gap_signal", "gap_noise", "noise_dominates_until", "tau"} <= fields & set(CODES)
