@@ -1,4 +1,9 @@
-"""The compiled loop of the exact reduction (claims.md section 2, Eqs. (10)-(13)). Arrays are (n, m_k): neurons lie innermost, for SIMD."""
+"""The compiled loop of the exact reduction (claims.md section 2, Eqs. (10)-(13)).
+
+Written for LLVM's vectoriser and for a short compilation: every array is given, contiguous and float64; inner loops run over
+neurons, hold one reduction or one store, and only *count* what is out of the ordinary (a turn, a doubtful sign, a crossing);
+the few rows that have any are then gone through one by one.
+"""
 
 from __future__ import annotations
 
@@ -9,37 +14,28 @@ from numba import njit
 
 EPS = float(np.finfo(np.float64).eps)
 CLIP = 690.0  # exp(690) is finite, and no ratio of inner products reaches it
-QN, KN, QS, KS, VN, VS = 0, 1, 2, 3, 4, 5
 _FAST = {"reassoc", "nsz", "contract"}  # lets sums over neurons vectorise; NaN and infinities keep their meaning
 
+# Rows of the per-sample table (8, n): s11 s12 = P_A exp(X_A) and s21 s22 = P_B exp(X_B) never underflow; RATIO is their quotient;
+# W_Q = a_i in units of the largest a; W_A, W_B = a_i, b_i in units of the largest of all a and b.
+RATIO, X_A, X_B, P_A, P_B, W_Q, W_A, W_B = range(8)
+SAMPLE_ROWS = 8
 
-@njit(cache=True, inline="always")
-def log_sech(x):
-    """log of sigmoid(x)*sigmoid(-x): never underflows."""
-    return -abs(x) - 2 * math.log1p(math.exp(-abs(x)))
-
-
-@njit(cache=True)
-def push(log, used, step, kind, index, sign, where):
-    """Append one event, doubling the buffer when it is full. Rows: kind, index, sign, time in steps."""
-    if used == log.shape[0]:
-        bigger = np.empty((2 * log.shape[0], 4))
-        bigger[:used] = log
-        log = bigger
-    log[used, 0] = kind
-    log[used, 1] = index
-    log[used, 2] = sign
-    log[used, 3] = step + where
-    return log, used + 1
+# The clock: where a run stands, and what it has counted.
+STEP, GRID, TURNS, CROSSINGS, FAILED, T4_MINUS, T4_PLUS, OPEN_30, STATUS = range(9)
+UNCERTAIN, ZERO = 9, 13  # by quantity: Q, K, q, k
+CLOCK = 17
+RUNNING, NOT_FINITE = 0, 1
 
 
 @njit(cache=True, fastmath=_FAST)
-def logits(Q, K, q, k, z):
-    """z[0] = z_11; rows 1..3 of z[1:] hold z_12, z_21, z_22 per sample. Sums over neurons."""
+def attend(Q, K, q, k, z):
+    """Logits z_11, z_12, z_21, z_22 (the rows of z) of every sample. Returns their sum, which is finite iff all are."""
     n, m = Q.shape
-    s = 0.0
+    same = 0.0
     for j in range(m):
-        s += q[j] * k[j]
+        same += q[j] * k[j]
+    total = 0.0
     for i in range(n):
         a = 0.0
         b = 0.0
@@ -48,372 +44,347 @@ def logits(Q, K, q, k, z):
             a += q[j] * K[i, j]
             b += Q[i, j] * k[j]
             c += Q[i, j] * K[i, j]
-        z[0, i] = s
+        z[0, i] = same
         z[1, i] = a
         z[2, i] = b
         z[3, i] = c
+        total += same + a + b + c
+    return total
 
 
-@njit(cache=True, fastmath=_FAST)
-def weights(z, V, Vm, la, lb, ratio, wq, wa, wb):
-    """Per sample: log(s11 s12), log(s21 s22), their ratio, and the weights a_i, b_i over the largest of them.
-
-    wq is a_i over the largest a; wa, wb are a_i, b_i over the largest of all a and b. Returns the three scales' spread.
-    """
-    n = V.shape[0]
+@njit(cache=True)
+def weigh(z, V, table):
+    """Fill the per-sample table from the logits and the values V (n+1; the last is V_mu)."""
+    n = z.shape[1]
     top_a = -np.inf
     top = -np.inf
     for i in range(n):
         u = z[0, i] - z[1, i]
         w = z[2, i] - z[3, i]
-        la[i] = log_sech(u)
-        lb[i] = log_sech(w)
-        ratio[i] = math.exp(min(max(la[i] - lb[i], -CLIP), CLIP))
-        su = 1 / (1 + math.exp(-u)) if u > -CLIP else 0.0
-        sw = 1 / (1 + math.exp(-w)) if w > -CLIP else 0.0
-        margin = (su + sw) * Vm + (2 - su - sw) * V[i]
-        gap = abs(V[i] - Vm)
-        log_g = -margin - math.log1p(math.exp(-margin)) if margin > 0 else -math.log1p(math.exp(margin))
-        common = log_g + (math.log(gap) if gap > 0 else -np.inf)
-        wa[i] = common + la[i]
-        wb[i] = common + lb[i]
-        top_a = max(top_a, wa[i])
-        top = max(top, wa[i], wb[i])
+        eu = math.exp(-abs(u))
+        ew = math.exp(-abs(w))
+        hu = 1 / (1 + eu)
+        hw = 1 / (1 + ew)
+        attention = (hu if u > 0 else eu * hu) + (hw if w > 0 else ew * hw)
+        margin = attention * V[n] + (2 - attention) * V[i]
+        # g_i = exp(-max(margin, 0)) / (1 + exp(-|margin|))
+        common = (V[i] - V[n]) / (1 + math.exp(-abs(margin)))
+        drop = max(margin, 0.0)
+        table[X_A, i] = -abs(u)
+        table[X_B, i] = -abs(w)
+        table[P_A, i] = hu * hu
+        table[P_B, i] = hw * hw
+        table[RATIO, i] = math.exp(min(max(abs(w) - abs(u), -CLIP), CLIP)) * (hu * hu) / (hw * hw)
+        table[W_Q, i] = common
+        table[W_A, i] = drop
+        if common != 0.0:
+            top_a = max(top_a, -abs(u) - drop)
+            top = max(top, max(-abs(u), -abs(w)) - drop)
+    share = math.exp(top_a - top) if top > -np.inf else 0.0
     for i in range(n):
-        sb = 1.0 if V[i] > Vm else (-1.0 if V[i] < Vm else 0.0)
-        if sb == 0.0:
-            wq[i] = 0.0
-            wa[i] = 0.0
-            wb[i] = 0.0
+        common = table[W_Q, i]
+        drop = table[W_A, i]
+        if common == 0.0:  # V_i = V_mu: the sample has no say
+            table[W_Q, i] = 0.0
+            table[W_A, i] = 0.0
+            table[W_B, i] = 0.0
         else:
-            wq[i] = sb * math.exp(wa[i] - top_a)
-            wa[i] = sb * math.exp(wa[i] - top)
-            wb[i] = sb * math.exp(wb[i] - top)
+            wq = common * table[P_A, i] * math.exp(table[X_A, i] - drop - top_a)
+            table[W_Q, i] = wq
+            table[W_A, i] = wq * share
+            table[W_B, i] = common * table[P_B, i] * math.exp(table[X_B, i] - drop - top)
 
 
 @njit(cache=True, fastmath=_FAST)
-def pair_directions(Qi, Ki, q, k, ratio, sb, new_q, new_k, old_q, old_k, tol):
-    """Directions of one sample's pairs. Returns (turned, doubtful, zero): counts that are 0 in the common case."""
-    m = Qi.shape[0]
-    turned = 0
-    doubtful = 0
-    zero = 0
-    for j in range(m):
-        d = sb * (Ki[j] - k[j])
-        rq = ratio * q[j]
-        e = sb * (rq + Qi[j])
-        dq = 1.0 if d > 0 else (-1.0 if d < 0 else 0.0)
-        dk = 1.0 if e > 0 else (-1.0 if e < 0 else 0.0)
-        new_q[j] = dq
-        new_k[j] = dk
-        turned += 1 if (dq != old_q[j]) | (dk != old_k[j]) else 0
-        doubtful += 1 if abs(e) <= tol * (abs(rq) + abs(Qi[j])) else 0
-        zero += 1 if (dq == 0.0) | (dk == 0.0) else 0
-    return turned, doubtful, zero
-
-
-@njit(cache=True, fastmath=_FAST)
-def weighted_sum(X, w, out):
-    """out[s] = sum_i w[i] X[i, s]."""
+def weighted_sum(X, table, row, sums, which):
+    """sums[which, s] = sum_i table[row, i] X[i, s]."""
     n, m = X.shape
     for j in range(m):
-        out[j] = 0.0
+        sums[which, j] = 0.0
     for i in range(n):
-        wi = w[i]
-        if wi != 0.0:
-            for j in range(m):
-                out[j] += wi * X[i, j]
+        w = table[row, i]
+        for j in range(m):
+            sums[which, j] += w * X[i, j]
 
 
 @njit(cache=True)
-def signal_directions(Q, K, q, k, wq, wa, wb, sum_k, sum_q, new_q, new_k, tol, counts):
-    """Directions of q_s and k_s, Eqs. (10) and (12); counts[0..3] += uncertain q, k and zero q, k."""
+def sign(x):
+    """sgn with sgn(0) = 0."""
+    return 1.0 if x > 0 else (-1.0 if x < 0 else 0.0)
+
+
+@njit(cache=True)
+def note(log, clock, counter, place, side, time):
+    """Append an event to a log whose length the clock keeps."""
+    row = clock[counter]
+    log[row, 0] = place
+    log[row, 1] = side
+    log[row, 2] = time
+    clock[counter] = row + 1
+
+
+@njit(cache=True)
+def odd_pairs(Q, K, q, k, UQ, UK, i, sb, ratio, slack):
+    """How many pairs of sample i turn, or have a sign in doubt: |a q + b Q| <= slack |Q| in units of b, times the speed."""
+    count = 0
+    for j in range(q.shape[0]):
+        lead = sb * UQ[i, j] * (K[i, j] - k[j])
+        push = sb * UK[i, j] * (ratio * q[j] + Q[i, j])
+        count += 1 if (lead <= 0) | (push <= slack * abs(Q[i, j])) else 0
+    return count
+
+
+@njit(cache=True)
+def turn_pairs(Q, K, q, k, UQ, UK, i, sb, ratio, tol, speed, turns, clock):
+    """New directions of sample i's pairs, Eqs. (11) and (13), with their turns, zero and uncertain signs."""
     n, m = Q.shape
-    total_wq = wq.sum()
-    total_wa = wa.sum()
+    t = clock[STEP]
     for j in range(m):
-        d = sum_k[j] - k[j] * total_wq
-        e = -(q[j] * total_wa + sum_q[j])
-        size_d = abs(k[j] * total_wq)
-        size_e = abs(q[j] * total_wa)
-        for i in range(n):
-            size_d += abs(wq[i] * K[i, j])
-            size_e += abs(wb[i] * Q[i, j])
-        if d == 0.0:
-            counts[2] += 1
-        elif abs(d) <= tol * size_d:
-            counts[0] += 1
-        if e == 0.0:
-            counts[3] += 1
-        elif abs(e) <= tol * size_e:
-            counts[1] += 1
-        new_q[j] = 1.0 if d > 0 else (-1.0 if d < 0 else 0.0)
-        new_k[j] = 1.0 if e > 0 else (-1.0 if e < 0 else 0.0)
+        dq = sign(sb * (K[i, j] - k[j]))
+        pull = ratio * q[j]
+        push = pull + Q[i, j]
+        dk = sign(sb * push)
+        if dq == 0.0:
+            clock[ZERO] += 1
+        if dk == 0.0:
+            clock[ZERO + 1] += 1
+        elif abs(push) <= tol * (abs(pull) + abs(Q[i, j])):
+            clock[UNCERTAIN + 1] += 1
+        if dq != sign(UQ[i, j]):
+            if t > 0:
+                note(turns, clock, TURNS, i * m + j, dq, t)
+            UQ[i, j] = dq * speed
+        if dk != sign(UK[i, j]):
+            if t > 0:
+                note(turns, clock, TURNS, n * m + i * m + j, dk, t)
+            UK[i, j] = dk * speed
 
 
-@njit(cache=True, fastmath=_FAST)
-def dominance(Q, q, ratio, noise_side):
-    """Eq. (29) (noise_side) or Eq. (42): for all s, i, |Q| >= 2 r|q|, or r|q| >= 2|Q|, r = s11 s12/(s21 s22)."""
+@njit(cache=True)
+def odd_neurons(sums, q, k, uq, uk, total_q, total_a, cut_q, cut_k):
+    """How many neurons' signals turn, or have a sum within `cut` of 0 (which bounds the rounding of every such sum)."""
+    count = 0
+    for j in range(q.shape[0]):
+        lead = uq[j] * (sums[0, j] - k[j] * total_q)
+        push = -uk[j] * (q[j] * total_a + sums[1, j])
+        count += 1 if (lead <= cut_q) | (push <= cut_k) else 0
+    return count
+
+
+@njit(cache=True)
+def turn_neurons(Q, K, q, k, uq, uk, sums, table, total_q, total_a, tol, eta, turns, clock):
+    """New directions of the signals, Eqs. (10) and (12), with their turns, zero and uncertain signs."""
     n, m = Q.shape
-    bad = 0
+    t = clock[STEP]
+    for j in range(m):
+        lead = sums[0, j] - k[j] * total_q
+        push = -(q[j] * total_a + sums[1, j])
+        size_q = abs(k[j] * total_q)
+        size_k = abs(q[j] * total_a)
+        for i in range(n):
+            size_q += abs(table[W_Q, i] * K[i, j])
+            size_k += abs(table[W_B, i] * Q[i, j])
+        if lead == 0.0:
+            clock[ZERO + 2] += 1
+        elif abs(lead) <= tol * size_q:
+            clock[UNCERTAIN + 2] += 1
+        if push == 0.0:
+            clock[ZERO + 3] += 1
+        elif abs(push) <= tol * size_k:
+            clock[UNCERTAIN + 3] += 1
+        if sign(lead) != sign(uq[j]):
+            if t > 0:
+                note(turns, clock, TURNS, 2 * n * m + j, sign(lead), t)
+            uq[j] = sign(lead) * eta
+        if sign(push) != sign(uk[j]):
+            if t > 0:
+                note(turns, clock, TURNS, 2 * n * m + m + j, sign(push), t)
+            uk[j] = sign(push) * eta
+
+
+@njit(cache=True)
+def advance(X, U, lo, hi):
+    """X += U on [lo, hi); returns how many values reached or crossed 0."""
+    count = 0
+    for p in range(lo, hi):
+        before = X[p]
+        after = before + U[p]
+        X[p] = after
+        count += 1 if before * after <= 0 else 0
+    return count
+
+
+@njit(cache=True)
+def note_crossings(X, U, side, lo, hi, crossings, clock):
+    """Record the crossings in [lo, hi) after `advance`: exact times on the segment from t to t+1."""
+    for p in range(lo, hi):
+        after = sign(X[p])
+        if after != 0.0 and after != side[p]:
+            where = 1.0 - X[p] / U[p] if U[p] != 0.0 else 0.0
+            note(crossings, clock, CROSSINGS, p, after, clock[STEP] + min(max(where, 0.0), 1.0))
+            side[p] = after
+
+
+@njit(cache=True)
+def dominates(Q, q, table, by_noise):
+    """Eq. (29) (by_noise) or Eq. (42): for all s, i, |Q| >= 2 r|q|, or r|q| >= 2|Q|, with r = s11 s12/(s21 s22)."""
+    n, m = Q.shape
     for i in range(n):
-        r = ratio[i]
-        if noise_side:
-            for j in range(m):
-                bad += 1 if abs(Q[i, j]) < 2 * r * abs(q[j]) else 0
-        else:
-            for j in range(m):
-                bad += 1 if r * abs(q[j]) < 2 * abs(Q[i, j]) else 0
+        r = table[RATIO, i]
+        bad = 0
+        for j in range(m):
+            noise = abs(Q[i, j])
+            signal = r * abs(q[j])
+            bad += 1 if (noise < 2 * signal if by_noise else signal < 2 * noise) else 0
         if bad > 0:
             return False
     return True
 
 
 @njit(cache=True)
-def signal_row_holds(Q, q, la, lb, holds):
-    """Eq. (30) per neuron: |sum_i s21 s22 Q| >= 2 |q| sum_i s11 s12."""
+def follow_30(Q, q, table, sums, until, step_t3, clock):
+    """Eq. (30) per neuron, |sum_i s21 s22 Q| >= 2 |q| sum_i s11 s12: until[s] = (last step it held, whether it has failed since)."""
     n, m = Q.shape
-    top = max(la.max(), lb.max())
+    top = -np.inf
+    for i in range(n):
+        top = max(top, table[X_A, i], table[X_B, i])
     total = 0.0
     for i in range(n):
-        total += math.exp(la[i] - top)
+        total += table[P_A, i] * math.exp(table[X_A, i] - top)
     for j in range(m):
-        s = 0.0
-        for i in range(n):
-            s += math.exp(lb[i] - top) * Q[i, j]
-        holds[j] = abs(s) >= 2 * total * abs(q[j])
-
-
-@njit(cache=True, fastmath=_FAST)
-def advance(X, step, direction):
-    """X += step*direction for one sample; returns how many values changed their sign."""
-    crossed = 0
-    for j in range(X.shape[0]):
-        before = X[j]
-        after = before + step * direction[j]
-        X[j] = after
-        crossed += 1 if ((before < 0) != (after < 0)) | (after == 0.0) | (before == 0.0) else 0
-    return crossed
-
-
-@njit(cache=True)
-def log_crossings(log, used, X, step, direction, sides, t, kind, base):
-    """Record the crossings of one row after `advance`: exact times on the segment from t to t+1."""
-    for j in range(X.shape[0]):
-        after = X[j]
-        side = 1.0 if after > 0 else (-1.0 if after < 0 else 0.0)
-        if side != 0.0 and side != sides[j]:
-            where = 1.0 - abs(after) / step if direction[j] != 0.0 else 0.0
-            log, used = push(log, used, t, kind, base + j, side, min(max(where, 0.0), 1.0))
-            sides[j] = side
-    return log, used
+        sums[0, j] = 0.0
+    for i in range(n):
+        w = table[P_B, i] * math.exp(table[X_B, i] - top)
+        for j in range(m):
+            sums[0, j] += w * Q[i, j]
+    left = 0
+    for j in range(m):
+        if until[j, 1] == 0.0:
+            if abs(sums[0, j]) >= 2 * total * abs(q[j]):
+                until[j, 0] = clock[STEP]
+                left += 1
+            else:
+                until[j, 1] = 1.0
+                if until[j, 0] < 0:
+                    until[j, 0] = step_t3
+    clock[OPEN_30] = left
 
 
 @njit(cache=True)
-def log_turns(log, used, old, new, t, kind, base):
-    """Record the entries of a row whose direction changed, and overwrite the old directions."""
-    for j in range(old.shape[0]):
-        if old[j] != new[j]:
-            if t > 0:
-                log, used = push(log, used, t, kind, base + j, new[j], 0.0)
-            old[j] = new[j]
-    return log, used
+def measure(Q, q, table, sums, until, step_t3, clock):
+    """T_4^-, T_4^+ and T_{4,s}^{(30)}, while they are open."""
+    if clock[FAILED] == 0:
+        if dominates(Q, q, table, True):
+            clock[T4_MINUS] = clock[STEP]
+        else:
+            clock[FAILED] = 1
+            if clock[T4_MINUS] < 0:
+                clock[T4_MINUS] = clock[STEP]
+    if clock[FAILED] == 1 and clock[T4_PLUS] < 0 and dominates(Q, q, table, False):
+        clock[T4_PLUS] = clock[STEP]
+    if clock[OPEN_30] > 0:
+        follow_30(Q, q, table, sums, until, step_t3, clock)
 
 
 @njit(cache=True)
-def run(Q, K, q, k, V, Vm, l1, eta, grid, step_t3, inject_step, inject_kind, inject_index, inject_value):
-    """Simulate in place up to grid[-1] steps.
+def turn(Q, K, q, k, V, UQ, UK, uq, uk, z, table, sums, speeds, reach, turns, clock):
+    """The directions of one step, Eqs. (10)-(13). `reach` bounds every |inner product|; speeds (n+1) are eta l_i, and eta."""
+    n, m = Q.shape
+    total_q = 0.0
+    total_a = 0.0
+    size_q = 0.0
+    size_k = 0.0
+    for i in range(n):
+        total_q += table[W_Q, i]
+        total_a += table[W_A, i]
+        size_q += abs(table[W_Q, i])
+        size_k += abs(table[W_A, i]) + abs(table[W_B, i])
+    weighted_sum(K, table, W_Q, sums, 0)
+    weighted_sum(Q, table, W_B, sums, 1)
+    tol = EPS * (n + 8)
+    cut = 4 * tol * reach * speeds[n]
+    if odd_neurons(sums, q, k, uq, uk, total_q, total_a, cut * size_q, cut * size_k) > 0:
+        turn_neurons(Q, K, q, k, uq, uk, sums, table, total_q, total_a, tol, speeds[n], turns, clock)
+    for i in range(n):
+        sb = sign(V[i] - V[n])
+        r = table[RATIO, i]
+        tol = EPS * (m + abs(z[0, i]) + abs(z[1, i]) + abs(z[2, i]) + abs(z[3, i]))
+        # |pull + Q| <= tol (|pull| + |Q|) implies |pull + Q| <= 4 tol |Q|
+        if odd_pairs(Q, K, q, k, UQ, UK, i, sb, r, 4 * tol * speeds[i]) > 0:
+            turn_pairs(Q, K, q, k, UQ, UK, i, sb, r, tol, speeds[i], turns, clock)
 
-    Q, K (n, m_k); q, k (m_k,); V, l1 (n,). Returns (status, step, tensor), records on the grid, events, first directions,
-    counts (uncertain, zero) by quantity, and the measured steps (T4-, T4+, T_{4,s}^{(30)}), -1 where not reached.
+
+@njit(cache=True)
+def run(
+    X,
+    U,
+    side,
+    Q,
+    K,
+    q,
+    k,
+    V,
+    UQ,
+    UK,
+    uq,
+    uk,
+    z,
+    table,
+    sums,
+    speeds,
+    reach,
+    grid,
+    step_t3,
+    fault,
+    states,
+    gaps,
+    until,
+    first,
+    turns,
+    crossings,
+    clock,
+):
+    """Simulate in place until the last grid step, a value that is not finite, or a full log.
+
+    X, U, side (N,): the flat state (`layout`), its increment per step, and the last strict sign of each value; Q, K, q, k, V, UQ,
+    UK, uq, uk are views of X and U. z (4, n), table (8, n), sums (2, m_k): scratch. speeds (n+2,): eta l_i, eta, the largest of
+    them. reach: bounds |X| at step 0. grid: steps to record, into states (G, N) and gaps (2, G, n). fault: step, place, value.
+    until (m_k, 2), first (N,), turns, crossings (rows: place, sign, time in steps), clock: results.
     """
     n, m = Q.shape
-    G = grid.shape[0]
-    rQ = np.empty((G, n, m))
-    rK = np.empty((G, n, m))
-    rq = np.empty((G, m))
-    rk = np.empty((G, m))
-    rV = np.empty((G, n))
-    rVm = np.empty(G)
-    rz = np.empty((G, 4, n))
-    turns = np.empty((4096, 4))
-    crossings = np.empty((8192, 4))
-    n_turns = 0
-    n_cross = 0
-    dQ = np.zeros((n, m))
-    dK = np.zeros((n, m))
-    dq = np.zeros(m)
-    dk = np.zeros(m)
-    first_Q = np.zeros((n, m))
-    first_K = np.zeros((n, m))
-    first_q = np.zeros(m)
-    first_k = np.zeros(m)
-    side_Q = np.sign(Q)
-    side_K = np.sign(K)
-    side_q = np.sign(q)
-    side_k = np.sign(k)
-    side_V = np.sign(V)
-    side_Vm = np.sign(np.array([Vm]))
-    new_Q = np.empty(m)
-    new_K = np.empty(m)
-    new_q = np.empty(m)
-    new_k = np.empty(m)
-    z = np.empty((4, n))
-    la = np.empty(n)
-    lb = np.empty(n)
-    ratio = np.empty(n)
-    wq = np.empty(n)
-    wa = np.empty(n)
-    wb = np.empty(n)
-    sum_k = np.empty(m)
-    sum_q = np.empty(m)
-    ones_n = np.ones(n)
-    one = np.ones(1)
-    uncertain = np.zeros(6, np.int64)
-    zero = np.zeros(6, np.int64)
-    counts = np.zeros(4, np.int64)
-    holds = np.zeros(m, np.bool_)
-    t4_30 = np.full(m, -1.0)
-    open_30 = np.ones(m, np.bool_)
-    all_closed = False
-    t4_minus = -1.0
-    t4_plus = -1.0
-    failed = False
-    next_grid = 0
-    last = grid[G - 1]
-    status = 0
-    bad_step = -1
-    bad_kind = -1
-    t = 0
-    while True:
-        if t == inject_step:
-            if inject_kind == QN:
-                Q[inject_index % n, inject_index // n] = inject_value
-            elif inject_kind == KN:
-                K[inject_index % n, inject_index // n] = inject_value
-            elif inject_kind == QS:
-                q[inject_index] = inject_value
-            elif inject_kind == KS:
-                k[inject_index] = inject_value
-            elif inject_kind == VN:
-                V[inject_index] = inject_value
-            else:
-                Vm = inject_value
-        logits(Q, K, q, k, z)
-        weights(z, V, Vm, la, lb, ratio, wq, wa, wb)
-        check = wq.sum() + wb.sum() + wa.sum() + V.sum() + Vm
-        if not math.isfinite(check):
-            status = 1
-            bad_step = t
-            bad_kind = find_bad(Q, K, q, k, V, Vm)
-            break
-        if t == grid[next_grid]:
-            rQ[next_grid] = Q
-            rK[next_grid] = K
-            rq[next_grid] = q
-            rk[next_grid] = k
-            rV[next_grid] = V
-            rVm[next_grid] = Vm
-            rz[next_grid] = z
-            next_grid += 1
+    pairs = 2 * n * m
+    last = grid[grid.shape[0] - 1]
+    room = pairs + 2 * m + n + 1
+    while turns.shape[0] - clock[TURNS] >= room and crossings.shape[0] - clock[CROSSINGS] >= room:
+        t = clock[STEP]
+        if t == fault[0]:
+            X[int(fault[1])] = fault[2]
+            reach += abs(fault[2])
+        total = attend(Q, K, q, k, z)
+        for i in range(n + 1):
+            total += V[i]
+        if not math.isfinite(total):
+            clock[STATUS] = NOT_FINITE
+            return
+        weigh(z, V, table)
+        if t == grid[clock[GRID]]:
+            for p in range(X.shape[0]):
+                states[clock[GRID], p] = X[p]
+            for i in range(n):
+                gaps[0, clock[GRID], i] = z[0, i] - z[1, i]
+                gaps[1, clock[GRID], i] = z[2, i] - z[3, i]
+            clock[GRID] += 1
         if t >= step_t3:
-            if not failed:
-                if dominance(Q, q, ratio, True):
-                    t4_minus = t
-                else:
-                    failed = True
-                    if t4_minus < 0:
-                        t4_minus = t
-            if failed and t4_plus < 0 and dominance(Q, q, ratio, False):
-                t4_plus = t
-            if not all_closed:
-                signal_row_holds(Q, q, la, lb, holds)
-                all_closed = True
-                for j in range(m):
-                    if open_30[j]:
-                        if holds[j]:
-                            t4_30[j] = t
-                            all_closed = False
-                        else:
-                            open_30[j] = False
-                            if t4_30[j] < 0:
-                                t4_30[j] = step_t3
+            measure(Q, q, table, sums, until, step_t3, clock)
         if t == last:
-            break
-        # directions, Eqs. (10)-(13)
-        weighted_sum(K, wq, sum_k)
-        weighted_sum(Q, wb, sum_q)
-        for i in range(4):
-            counts[i] = 0
-        tol_sum = EPS * (n + 8)
-        signal_directions(Q, K, q, k, wq, wa, wb, sum_k, sum_q, new_q, new_k, tol_sum, counts)
-        uncertain[QS] += counts[0]
-        uncertain[KS] += counts[1]
-        zero[QS] += counts[2]
-        zero[KS] += counts[3]
-        for i in range(n):
-            sb = 1.0 if V[i] > Vm else (-1.0 if V[i] < Vm else 0.0)
-            tol = EPS * (m + abs(z[0, i]) + abs(z[1, i]) + abs(z[2, i]) + abs(z[3, i]))
-            turned, doubtful, zeros = pair_directions(Q[i], K[i], q, k, ratio[i], sb, new_Q, new_K, dQ[i], dK[i], tol)
-            if doubtful > 0:
-                for j in range(m):
-                    e = ratio[i] * q[j] + Q[i, j]
-                    if e != 0.0 and abs(e) <= tol * (abs(ratio[i] * q[j]) + abs(Q[i, j])):
-                        uncertain[KN] += 1
-            if zeros > 0:
-                for j in range(m):
-                    zero[QN] += 1 if new_Q[j] == 0.0 else 0
-                    zero[KN] += 1 if new_K[j] == 0.0 else 0
-            if turned > 0 or t == 0:
-                turns, n_turns = log_turns(turns, n_turns, dQ[i], new_Q, t, QN, i * m)
-                turns, n_turns = log_turns(turns, n_turns, dK[i], new_K, t, KN, i * m)
-        turns, n_turns = log_turns(turns, n_turns, dq, new_q, t, QS, 0)
-        turns, n_turns = log_turns(turns, n_turns, dk, new_k, t, KS, 0)
+            return
+        turn(Q, K, q, k, V, UQ, UK, uq, uk, z, table, sums, speeds, reach + t * speeds[n + 1], turns, clock)
         if t == 0:
-            first_Q[:] = dQ
-            first_K[:] = dK
-            first_q[:] = dq
-            first_k[:] = dk
-        # the update, with crossings on the way
-        for i in range(n):
-            step = eta * l1[i]
-            if advance(Q[i], step, dQ[i]) > 0:
-                crossings, n_cross = log_crossings(crossings, n_cross, Q[i], step, dQ[i], side_Q[i], t, QN, i * m)
-            if advance(K[i], step, dK[i]) > 0:
-                crossings, n_cross = log_crossings(crossings, n_cross, K[i], step, dK[i], side_K[i], t, KN, i * m)
-        if advance(q, eta, dq) > 0:
-            crossings, n_cross = log_crossings(crossings, n_cross, q, eta, dq, side_q, t, QS, 0)
-        if advance(k, eta, dk) > 0:
-            crossings, n_cross = log_crossings(crossings, n_cross, k, eta, dk, side_k, t, KS, 0)
-        for i in range(n):
-            if advance(V[i : i + 1], 2 * eta * l1[i], one) > 0:
-                crossings, n_cross = log_crossings(crossings, n_cross, V[i : i + 1], 2 * eta * l1[i], one, side_V[i : i + 1], t, VN, i)
-        before = Vm
-        Vm = Vm + 2 * eta
-        if before <= 0 < Vm and side_Vm[0] <= 0:
-            crossings, n_cross = push(crossings, n_cross, t, VS, 0, 1.0, 1.0 - Vm / (2 * eta))
-            side_Vm[0] = 1.0
-        t += 1
-    records = (rQ, rK, rq, rk, rV, rVm, rz)
-    first = (first_Q, first_K, first_q, first_k, ones_n)
-    events = (turns[:n_turns], crossings[:n_cross])
-    measured = (t4_minus if failed else -1.0, t4_plus, t4_30)
-    return (status, bad_step, bad_kind), records, events, first, (uncertain, zero), measured
-
-
-@njit(cache=True)
-def find_bad(Q, K, q, k, V, Vm):
-    """Which state is not finite (its code), or -1 when a logit overflowed from finite states."""
-    if not np.isfinite(Q.sum()):
-        return QN
-    if not np.isfinite(K.sum()):
-        return KN
-    if not np.isfinite(q.sum()):
-        return QS
-    if not np.isfinite(k.sum()):
-        return KS
-    if not np.isfinite(V.sum()):
-        return VN
-    if not math.isfinite(Vm):
-        return VS
-    return -1
+            for p in range(X.shape[0]):
+                first[p] = U[p]
+        for row in range(2 * n + 2):
+            if advance(X, U, row * m, row * m + m) > 0:
+                note_crossings(X, U, side, row * m, row * m + m, crossings, clock)
+        if advance(X, U, pairs + 2 * m, X.shape[0]) > 0:
+            note_crossings(X, U, side, pairs + 2 * m, X.shape[0], crossings, clock)
+        clock[STEP] = t + 1

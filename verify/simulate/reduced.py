@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from verify.errors import NumericError, RegimeError
 from verify.simulate import _kernel
-from verify.simulate.trajectory import QUANTITIES, Events, Trajectory, grid_steps, with_measured
+from verify.simulate.layout import by_quantity, events_by_quantity, flat_state
+from verify.simulate.trajectory import QUANTITIES, Trajectory, grid_steps, with_measured
 from verify.start import Array, Start
 from verify.times import T3, formula_times
 
@@ -36,79 +39,69 @@ def simulate(start: Start, *, fault: Fault | None = None) -> Trajectory:
         raise RegimeError(f"regime {r.name!r}: the reduced simulator is exact only for L=2 and disjoint supports; use simulator=full")
     if r.eta == 0:
         raise RegimeError(f"regime {r.name!r}: eta=0 is the limit; use simulator=flow, or give eta > 0")
+    n, m = r.n, r.m_k
     grid = grid_steps(r)
     times = formula_times(r)
-    state = (start.query_noise.T, start.key_noise.T, start.query_signal, start.key_signal, start.value_noise)
-    copies = [np.array(x, order="C") for x in state]
-    f = fault or Fault(-1, QUANTITIES[0], 0.0)
-    status, records, events, first, counts, measured = _kernel.run(
-        *copies,
-        float(start.value_signal),
-        start.l1.copy(),
-        r.eta,
-        grid,
-        math.ceil(times[T3] / r.eta * (1 - 1e-12)),
-        f.step,
-        QUANTITIES.index(f.quantity),
-        f.index,
-        f.value,
+    state = flat_state(start)
+    speeds = np.append(r.eta * start.l1, [r.eta, r.eta * max(1.0, start.l1.max())])
+    increment = np.zeros(state.size)
+    increment[-n - 1 :] = 2 * speeds[: n + 1]  # the values only rise
+    clock = np.zeros(_kernel.CLOCK, np.int64)
+    clock[[_kernel.T4_MINUS, _kernel.T4_PLUS]] = -1
+    clock[_kernel.OPEN_30] = m
+    until = np.column_stack([np.full(m, -1.0), np.zeros(m)])
+    states, gaps, first = np.empty((len(grid), state.size)), np.empty((2, len(grid), n)), np.empty(state.size)
+    logs = [np.empty((max(4096, 2 * state.size), 3)) for _ in range(2)]
+    step_t3 = math.ceil(times[T3] / r.eta * (1 - 1e-12))
+    given: tuple[Array, ...] = (state, increment, np.sign(state), *_views(state, n, m), *_views(increment, n, m)[:4])
+    scratch: tuple[Array, ...] = (np.empty((4, n)), np.empty((_kernel.SAMPLE_ROWS, n)), np.empty((2, m)))
+    while True:
+        reach = float(np.abs(state).max())
+        _kernel.run(*given, *scratch, speeds, reach, grid, step_t3, _flat(fault, n, m), states, gaps, until, first, *logs, clock)
+        if clock[_kernel.STATUS] == _kernel.NOT_FINITE:
+            bad = [name for name, x in by_quantity(state, n, m).items() if not np.isfinite(x).all()]
+            raise NumericError(int(clock[_kernel.STEP]), bad[0] if bad else "logits")
+        if clock[_kernel.STEP] == grid[-1]:
+            break
+        logs = [np.concatenate([log, np.empty_like(log)]) for log in logs]
+    turns, crossings = (
+        events_by_quantity(log[: clock[used]], n, m, r.eta) for log, used in zip(logs, (_kernel.TURNS, _kernel.CROSSINGS), strict=True)
     )
-    if status[0]:
-        raise NumericError(status[1], QUANTITIES[status[2]] if status[2] >= 0 else "logits")
-    t4_minus, t4_plus, t4_30 = measured
-    step = lambda t: t * r.eta if t >= 0 else math.nan  # noqa: E731
-    return assemble(
-        start,
-        "reduced",
-        grid * r.eta,
-        records,
-        (events[0], events[1], r.eta),
-        first,
-        counts,
-        with_measured(times, step(t4_minus), step(t4_plus)),
-        np.where(t4_30 >= 0, t4_30 * r.eta, np.nan),
-    )
-
-
-def assemble(start: Start, simulator: str, tau: Array, records, events, first, counts, times: dict[str, float], until: Array) -> Trajectory:
-    """Build the Trajectory from a kernel's arrays (neurons innermost there, samples innermost here)."""
-    r = start.regime
-    rQ, rK, rq, rk, rV, rVm, rz = records
-    fQ, fK, fq, fk, _ = first
-    turns, crossings, unit = events
-    ones = np.ones(r.n)
+    t4_minus, t4_plus = (t * r.eta if t >= 0 else math.nan for t in clock[[_kernel.T4_MINUS, _kernel.T4_PLUS]].tolist())
+    values: dict[str, Any] = by_quantity(states, n, m)
     return Trajectory(
         regime=r,
-        simulator=simulator,
+        simulator="reduced",
         start=start,
-        tau=tau,
-        query_noise=rQ.swapaxes(1, 2),
-        key_noise=rK.swapaxes(1, 2),
-        query_signal=rq,
-        key_signal=rk,
-        value_noise=rV,
-        value_signal=rVm,
-        gap_signal=rz[:, 0] - rz[:, 1],
-        gap_noise=rz[:, 2] - rz[:, 3],
-        turns=split_events(turns, unit, r.m_k, r.n),
-        crossings=split_events(crossings, unit, r.m_k, r.n),
-        initial_direction=dict(zip(QUANTITIES, (fQ.T, fK.T, fq, fk, ones, np.ones(())), strict=True)),
-        uncertain=dict(zip(QUANTITIES, map(int, counts[0]), strict=True)),
-        zero=dict(zip(QUANTITIES, map(int, counts[1]), strict=True)),
-        times=times,
-        noise_dominates_until=until,
+        tau=grid * r.eta,
+        **values,
+        gap_signal=gaps[0],
+        gap_noise=gaps[1],
+        turns=turns,
+        crossings=crossings,
+        initial_direction=by_quantity(np.sign(first), n, m),
+        uncertain=_counts(clock[_kernel.UNCERTAIN :]),
+        zero=_counts(clock[_kernel.ZERO :]),
+        times=with_measured(times, t4_minus if clock[_kernel.FAILED] else math.nan, t4_plus),
+        noise_dominates_until=np.where(until[:, 0] >= 0, until[:, 0] * r.eta, np.nan),
     )
 
 
-def split_events(log: Array, unit: float, m_k: int, n: int) -> dict[str, Events]:
-    """Kernel rows (kind, index, sign, time) -> Events by quantity, sorted by time (ties by index); pairs re-indexed to (m_k, n)."""
-    shapes = ((m_k, n), (m_k, n), (m_k,), (m_k,), (n,), ())
-    out = {}
-    for kind, (name, shape) in enumerate(zip(QUANTITIES, shapes, strict=True)):
-        rows = log[log[:, 0] == kind]
-        index = rows[:, 1].astype(np.int64)
-        if kind < 2:
-            index = (index % m_k) * n + index // m_k
-        order = np.lexsort((index, rows[:, 3]))
-        out[name] = Events(shape, rows[order, 3] * unit, index[order], rows[order, 2].astype(np.int8))
-    return out
+def _views(flat: Array, n: int, m: int) -> tuple[Array, ...]:
+    """Q, K (n, m_k), q, k (m_k,), V with V_mu (n+1,) of a flat vector, contiguous."""
+    pairs = n * m
+    q, k, values = np.split(flat[2 * pairs :], [m, 2 * m])
+    return flat[:pairs].reshape(n, m), flat[pairs : 2 * pairs].reshape(n, m), q, k, values
+
+
+def _flat(fault: Fault | None, n: int, m: int) -> Array:
+    """(step, place in the flat state, value); step -1 never comes."""
+    if fault is None:
+        return np.array([-1.0, 0.0, 0.0])
+    places = by_quantity(np.arange(2 * n * m + 2 * m + n + 1), n, m)[fault.quantity]
+    return np.array([fault.step, places.ravel()[fault.index], fault.value])
+
+
+def _counts(four: NDArray[np.int64]) -> dict[str, int]:
+    """Counts of signs by quantity; those of the values are never in doubt."""
+    return dict.fromkeys(QUANTITIES, 0) | {name: int(x) for name, x in zip(QUANTITIES[:4], four[:4], strict=True)}
