@@ -22,11 +22,12 @@ from verify.judge import Trial, changed, inputs_of
 from verify.plan import SUITES
 from verify.regime import get
 
-CATALOGUE = """C.1 C.2 C.3 C.4 C.5 C.6 C.7 C.8 C.9 C.10 C.11 C.12 C.13 C.14 D.1 D.2 D.3 D.4 D.5 D.6 D.7 R.1 R.1b R.1c R.1d R.2 R.3 R.4 R.5
+OWED = """C.1 C.2 C.3 C.4 C.5 C.6 C.7 C.8 C.9 C.10 C.11 C.12 C.13 C.14 D.1 D.2 D.3 D.4 D.5 D.6 D.7 R.1 R.1b R.1c R.1d R.2 R.3 R.4 R.5
 S.update T.order 4.1.1 4.1.2 4.1.3 4.2 4.2.1 4.2.2 4.3.1 4.3.2 4.3.3 4.3.4 4.4.1 4.4.2 4.4.3 4.5 4.5.1 4.5.2 4.6.1 4.6.2 4.7.1 4.7.2
 4.8.1 4.8.2 E.1 E.2 E.3 E.5 E.6 E.7 E.8 E.9 E.11 E.12 E.14 E.15 E.16 E.17 E.18 E.19 E.20 E.21 E.23 E.24 E.25 E.27 E.29 E.31 E.32 E.33
-E.34 E.35 E.36 E.38 E.39 E.40 E.41 E.42 3.2.1 3.2.2 3.2.3 3.2.4 F.1 F.2a F.2b F.3 F.4 Tab.2""".split()
+E.34 E.35 E.36 E.38 E.39 E.40 E.41 E.42 3.2.1 3.2.2 3.2.3 3.2.4 F.1 F.2a F.2b F.3 F.4 Tab.2"""
 """Every label that the project owes (shared/claims.ids)."""
+CATALOGUE = OWED.split()
 PENDING = {"R.1b", "R.1c", "R.1d", "F.2a", "F.2b", "F.3", "F.4"}
 """Owed by a later issue; a label that gets registered must be taken out here."""
 GRAPH = """C.6,C.7,C.8←C.4; C.10←C.8,C.12; C.11←C.7,C.12; C.12←C.9,C.4; C.13←C.8; D.3←D.1; D.4,D.5←D.3; D.6←D.2; D.7←D.4,D.5; R.1←D.6,D.7;

@@ -55,13 +55,14 @@ PARTS: tuple[Part, ...] = (
 )
 """The inequalities in the order of the paper. The finite forms (constant 1, log d, d >= n^4 as the least power that admits s >= 1) are ours."""
 
+_BY_ID = {p.id: p for p in PARTS}
 CLAUSES = ("C31.1", "C31.2", "C31.3", "C31.4", "C31.5")
 dimension, sparsity, noise_strength, value_width, key_width, initialization, sample_size, learning_rate = (p.id for p in PARTS)
 
 
 def part(name: str) -> Part:
     """The inequality called `name`. Raises KeyError if there is none."""
-    return next(p for p in PARTS if p.id == name)
+    return _BY_ID[name]
 
 
 def slacks(r: Regime) -> dict[str, float]:

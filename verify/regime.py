@@ -34,6 +34,12 @@ class Regime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         L: patches per sample. supports: how the noise supports are drawn.
         simulator: the default simulator. horizon: length of the run in tau = eta*t; 0 means past T_attn.
         judged: "all" = every pair must hold; "share" = a share of at least 1-p of the pairs.
+        overlap, on_signal, orthogonal, signal_patches, identical, dominance, tail, label_noise: violations of Definition 2.1, each
+            off by default. overlap: share of a noise patch's coordinates that all patches have in common. on_signal: probability
+            that a noise patch takes coordinate 1, the signal's. orthogonal: noise patches orthogonalised against mu and one
+            another, norms kept. signal_patches: how many of the L patches are y*mu. identical: the noise patches of a sample are
+            copies. dominance: factor by which a sample's first noise patch is larger. tail: 1/nu of Student's t noise with variance
+            sigma_p^2 (0: Gaussian). label_noise: probability that the signal patch carries the other label.
         readings: named times in steps that replace formulas (fig1 reads T_1, T_2^SGN, T_2, T_3 off the paper).
         note: why this regime exists and what it violates on purpose.
 
@@ -52,6 +58,14 @@ class Regime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     eta: float = 0.0
     L: int = 2
     supports: Supports = "disjoint"
+    overlap: float = 0.0
+    on_signal: float = 0.0
+    orthogonal: bool = False
+    signal_patches: int = 1
+    identical: bool = False
+    dominance: float = 1.0
+    tail: float = 0.0
+    label_noise: float = 0.0
     simulator: Simulator = "reduced"
     horizon: float = 0.0
     judged: Judged = "all"
@@ -77,6 +91,16 @@ class Regime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return math.sqrt(2 / math.pi) * self.sigma_p_s
 
     @property
+    def disjoint(self) -> bool:
+        """Whether no two noise patches share a coordinate and none has the signal's."""
+        return self.supports == "disjoint" and not (self.overlap or self.on_signal or self.identical)
+
+    @property
+    def reducible(self) -> bool:
+        """Whether two patches, disjoint supports and right labels let inner products alone decide the next step (R.1)."""
+        return self.disjoint and self.L == 2 and not self.label_noise
+
+    @property
     def steps(self) -> int:
         """Number of update steps of the discrete simulators (0 for eta = 0)."""
         if self.eta == 0:
@@ -86,15 +110,17 @@ class Regime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return max(1, round(end_of_run(self) / self.eta))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data; integers beyond 2^63 are written as strings."""
+        """Plain data, in one spelling (2 and 2.0 are one regime, hence one hash); integers beyond 2^63 are written as strings."""
         raw = {f: getattr(self, f) for f in self.__struct_fields__}
         raw["d"] = self.dim if self.dim < 2**63 else str(self.dim)
+        raw |= {f: float(raw[f]) for f, kind in self.__annotations__.items() if kind == "float"}
+        raw["readings"] = {k: float(v) for k, v in self.readings.items()}
         return raw
 
     @property
     def hash(self) -> str:
-        """Content hash (12 hex digits) of everything but the name and the note."""
-        raw = {k: v for k, v in self.to_dict().items() if k not in ("name", "note")}
+        """Content hash (12 hex digits) of everything but the name and the note; a violation that is off does not enter it."""
+        raw = {k: v for k, v in self.to_dict().items() if k not in ("name", "note") and (k, v) not in _NO_VIOLATION}
         return hashlib.sha256(json.dumps(raw, sort_keys=True).encode()).hexdigest()[:12]
 
     def change(self, **fields: Any) -> Regime:
@@ -120,6 +146,11 @@ class Regime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return "\n".join(lines) + "\n"
 
 
+_VIOLATIONS = ("overlap", "on_signal", "orthogonal", "signal_patches", "identical", "dominance", "tail", "label_noise")
+_DEFAULTS = dict(zip(reversed(Regime.__struct_fields__), reversed(Regime.__struct_defaults__), strict=False))
+_NO_VIOLATION = [(key, _DEFAULTS[key]) for key in _VIOLATIONS]
+
+
 def _validate(r: Regime) -> None:
     def want(ok: bool, text: str) -> None:
         if not ok:
@@ -142,14 +173,30 @@ def _validate(r: Regime) -> None:
     want(math.isfinite(r.horizon) and r.horizon >= 0, f"horizon={r.horizon} must be finite and not negative (0 = past T_attn)")
     want(all(math.isfinite(v) and v >= 0 for v in r.readings.values()), "every reading must be a finite time in steps")
     want(not r.readings or r.eta > 0, "readings are in steps, so they need eta > 0")
+    for key in ("overlap", "on_signal", "label_noise"):
+        want(0 <= getattr(r, key) <= 1, f"{key}={getattr(r, key)} must be a share from 0 to 1")
+    want(0 <= r.tail < 0.5, f"tail={r.tail} must be 1/nu of Student's t with a finite variance, so from 0 to below 0.5")
+    want(1 <= r.dominance < 1e6, f"dominance={r.dominance} must be a factor from 1 to 1e6")
+    want(1 <= r.signal_patches < r.L, f"signal_patches={r.signal_patches} must be from 1 to L-1 = {r.L - 1}: one patch is noise")
+    want(not (r.identical and r.dominance > 1), "identical=true makes all noise patches alike, so dominance must be 1")
+    want(
+        not r.overlap or r.supports == "disjoint", "overlap counts shared coordinates of disjoint supports; independent ones have their own"
+    )
+    patches = r.n * (1 if r.identical else r.L - r.signal_patches)
     if r.supports == "disjoint":
+        shared = round(r.overlap * r.s)
+        needed = patches * (r.s - shared) + shared
         want(
-            r.n * r.s * (r.L - 1) <= d - 1,
-            f"n*s = {r.n * r.s * (r.L - 1)} noise coordinates do not fit d-1 = {d - 1} disjointly; "
-            'lower n or s, raise d, or set supports="independent"',
+            needed <= d - 1,
+            f'n*s = {needed} noise coordinates do not fit d-1 = {d - 1} disjointly; lower n or s, raise d, or set supports="independent"',
         )
     else:
         want(r.s <= d, f"s={r.s} exceeds d={d}")
+    want(
+        not r.orthogonal or (patches < d and not r.identical),
+        f"{patches} noise patches cannot be made orthogonal in d-1 = {d - 1} dimensions",
+    )
+    want(not (r.orthogonal and r.on_signal), "orthogonal noise has no part along the signal, so on_signal must be 0")
     want(r.simulator == "flow" or r.eta > 0, f'eta=0 needs simulator="flow" (given "{r.simulator}")')
     want(
         r.n * r.m_k <= 4_000_000,
@@ -260,20 +307,61 @@ def trap() -> Regime:
     )
 
 
+def fig3() -> Regime:
+    """Figure 3, non-orthogonal sparse: fig1 with independent supports that may hold coordinate 1 (Lemma C.2's event fails)."""
+    base = fig1()
+    return base.change(supports="independent", on_signal=base.s / base.dim, name="fig1-overlapping", note="Figure 3.")
+
+
+def fig1_dense(*, orthogonal: bool = False) -> Regime:
+    r"""Figures 4 and 5, non-sparse: s = d-1 = 799, 600 steps, sigma_p lowered so that $\|\xi\|_2$ is that of fig1.
+
+    With all coordinates shared, a step moves an inner product by about $2\eta\|\xi\|_1/\sqrt n$ (experiments.md), so that it is
+    the 2-norm that sets the speed. Named times that are formulas of sigma_p*s are too early here by sqrt(n).
+    """
+    base = fig1()
+    d = 800
+    return base.change(
+        name="fig1-dense-orthogonal" if orthogonal else "fig1-dense",
+        d=d,
+        s=d - 1,
+        sigma_p=base.sigma_p * math.sqrt(base.s / (d - 1)),
+        supports="independent",
+        orthogonal=orthogonal,
+        horizon=600 * base.eta,
+        note=f"Figure {4 if orthogonal else 5}: every noise coordinate is used by every sample.",
+    )
+
+
+def context(L: int, signal_patches: int = 1) -> Regime:
+    """Figures 9-11: fig1 with L patches, d raised so that all supports are disjoint."""
+    base = fig1()
+    name = f"fig1-L{L}" + (f"-{signal_patches}" if signal_patches > 1 else "")
+    d = max(base.dim, 1 + base.n * base.s * (L - 1))
+    return base.change(name=name, L=L, signal_patches=signal_patches, d=d, note="Figures 9-11: longer context.")
+
+
 SUITE_REGIMES = ("fig1", "ladder-33", "ladder-65", "ladder-129", "ladder-64-mk16")
 """The regimes of the full suite: those in which a claim is expected to hold unless it declares otherwise."""
 
-_PRESETS: dict[str, Callable[[], Regime]] = {"fig1": fig1, "trap": trap}
+_PRESETS: dict[str, Callable[[], Regime]] = {
+    "fig1": fig1,
+    "trap": trap,
+    "fig1-overlapping": fig3,
+    "fig1-dense": fig1_dense,
+    "fig1-dense-orthogonal": lambda: fig1_dense(orthogonal=True),
+}
 _LADDER = re.compile(r"ladder-(\d{1,6})(?:-mk(\d{1,6}))?")
+_CONTEXT = re.compile(r"fig1-L(\d{1,3})(?:-(\d{1,3}))?")
 
 
 def preset_names() -> list[str]:
     """Names to offer: the fixed presets and the customary rungs."""
-    return [*_PRESETS, "ladder-17", *SUITE_REGIMES[1:]]
+    return [*_PRESETS, "ladder-17", *SUITE_REGIMES[1:], "fig1-L3", "fig1-L5", "fig1-L10"]
 
 
 def get(name: str) -> Regime:
-    """A preset by name, a rung `ladder-N[-mkM]`, or the regime in the TOML file `name`.
+    """A preset by name, a rung `ladder-N[-mkM]`, a longer context `fig1-LN[-K]` (K signal patches), or the regime in the TOML file `name`.
 
     Raises:
         RegimeError: if it is none of these.
@@ -282,9 +370,11 @@ def get(name: str) -> Regime:
         return _PRESETS[name]()
     if match := _LADDER.fullmatch(name):
         return ladder(int(match[1]), int(match[2] or 64))
+    if match := _CONTEXT.fullmatch(name):
+        return context(int(match[1]), int(match[2] or 1))
     if name.endswith(".toml") or "/" in name:
         return load(Path(name))
-    raise RegimeError(f"unknown regime {name!r}; known: {', '.join(preset_names())}, ladder-N[-mkM], or a FILE.toml")
+    raise RegimeError(f"unknown regime {name!r}; known: {', '.join(preset_names())}, ladder-N[-mkM], fig1-LN[-K], or a FILE.toml")
 
 
 def parse_setting(text: str) -> tuple[str, Any]:

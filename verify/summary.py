@@ -82,8 +82,8 @@ def slack_factor(slack: float | None) -> str:
 def _row(r: dict[str, Any]) -> str:
     why = r["reason"] or (r["expected"] or {}).get("reason", "")
     numbers = [f"{x:.3g}" if x is not None else "–" for x in (r["margin"]["worst"], r["margin"]["median"])]
-    cells = [r["id"], r["regime"] or "–", r["verdict"], f"{r['violations']} of {r['n']}", *numbers, _cell(why, 160)]
-    return "| " + " | ".join(_cell(str(c), 200) for c in cells) + " |"
+    cells = [r["id"], r["regime"] or "–", r["verdict"], f"{r['violations']} of {r['n']}", *numbers, why]
+    return "| " + " | ".join(_cell(str(c), 160) for c in cells) + " |"
 
 
 def _cell(text: str, width: int) -> str:
