@@ -25,10 +25,19 @@ class Supports:
     coordinates: NDArray[np.int64]
 
 
-def _draw(regime: Regime, root: int, trial: int, name: str, first: int) -> Supports:
-    size = regime.dim + 1 - first
-    draws = [stream(root, trial, name, i).choice(size, regime.s, replace=False, shuffle=False) for i in range(regime.n)]
-    return Supports(regime, first + np.array(draws))
+def distinct(rng: np.random.Generator, size: int, count: int) -> NDArray[np.int64]:
+    """A uniform subset of `count` of the integers 0..size-1: the first distinct ones of a sequence drawn with replacement."""
+    drawn = rng.integers(size, size=count)
+    while True:
+        _, first = np.unique(drawn, return_index=True)
+        if first.size >= count:
+            return drawn[np.sort(first)[:count]]
+        drawn = np.append(drawn, rng.integers(size, size=count))
+
+
+def _draw(regime: Regime, root: int, trial: int, name: str, lowest: int) -> Supports:
+    size = regime.dim + 1 - lowest
+    return Supports(regime, lowest + np.array([distinct(stream(root, trial, name, i), size, regime.s) for i in range(regime.n)]))
 
 
 def supports_beside_signal(regime: Regime, root: int, trial: int) -> Supports:
