@@ -53,15 +53,30 @@ def simulate(start: Start, *, fault: Fault | None = None) -> Trajectory:
     states, gaps, first = np.empty((len(grid), state.size)), np.empty((2, len(grid), n)), np.empty(state.size)
     logs = [np.empty((max(4096, 2 * state.size), 3)) for _ in range(2)]
     step_t3 = math.ceil(times[T3] / r.eta * (1 - 1e-12))
-    given: tuple[Array, ...] = (state, increment, np.sign(state), *_views(state, n, m), *_views(increment, n, m)[:4])
-    scratch: tuple[Array, ...] = (np.empty((4, n)), np.empty((_kernel.SAMPLE_ROWS, n)), np.empty((2, m)))
+    views = (state, increment, np.sign(state), *_views(state, n, m), *_views(increment, n, m)[:4])
+    scratch = (np.empty((4, n)), np.empty((_kernel.SAMPLE_ROWS, n)), np.empty((2, m)))
     while True:
         reach = float(np.abs(state).max())
-        _kernel.run(*given, *scratch, speeds, reach, grid, step_t3, _flat(fault, n, m), states, gaps, until, first, *logs, clock)
+        given: tuple[Any, ...] = (
+            *views,
+            *scratch,
+            speeds,
+            reach,
+            grid,
+            step_t3,
+            _flat(fault, n, m),
+            states,
+            gaps,
+            until,
+            first,
+            *logs,
+            clock,
+        )
+        _kernel.run(*given)
         if clock[_kernel.STATUS] == _kernel.NOT_FINITE:
             bad = [name for name, x in by_quantity(state, n, m).items() if not np.isfinite(x).all()]
             raise NumericError(int(clock[_kernel.STEP]), bad[0] if bad else "logits")
-        if clock[_kernel.STEP] == grid[-1]:
+        if clock[_kernel.GRID] == len(grid):  # not the step: a log may fill up just before the last record
             break
         logs = [np.concatenate([log, np.empty_like(log)]) for log in logs]
     turns, crossings = (
