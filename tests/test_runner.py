@@ -105,7 +105,7 @@ def test_regimes_with_one_name_are_refused() -> None:
 def test_the_default_suite_is_part_of_the_full_one() -> None:
     everything = select([])
     default = suite_claims(everything, "default")
-    assert set(c.id for c in default) < set(c.id for c in everything)
+    assert {c.id for c in default} < {c.id for c in everything}
     assert suite_claims(everything, "full") == everything
 
 
