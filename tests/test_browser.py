@@ -1,0 +1,164 @@
+"""The page in a real Chromium: offline, silent, readable without JavaScript, on a phone, on paper, and by assistive technology."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import records
+
+import reports
+
+pytestmark = pytest.mark.browser
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+ARGUMENTS = ["--no-sandbox", "--headless=new", "--disable-gpu"]
+SECTIONS = ["summary", "how", "condition", "graph", "claims", "cards", "boundaries", "figures", "changes", "health", "glossary"]
+
+
+def missing(reason: str) -> None:
+    """Skip for lack of a tool; in CI that is a failure."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    if CHROMIUM is None:
+        missing("no Chromium on this machine")
+    sync_api = pytest.importorskip("playwright.sync_api")
+    with sync_api.sync_playwright() as play:
+        started = play.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory) -> str:
+    runs = [records.make(16, 2, 24, key) for key in range(3)]
+    path = tmp_path_factory.mktemp("page") / "index.html"
+    path.write_text(reports.render(runs[-1], previous=runs[:-1], extras=records.extras()), encoding="utf-8")
+    return path.as_uri()
+
+
+@pytest.fixture
+def open_page(browser, address):
+    """Opens the page in a fresh context; network, console and errors are watched and must stay silent."""
+    contexts, noise = [], []
+
+    def opened(hash_: str = "", **settings):
+        context = browser.new_context(reduced_motion="reduce", offline=True, **settings)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("request", lambda r: noise.append(r.url) if not r.url.startswith(("file:", "data:")) else None)
+        page.on("console", lambda m: noise.append(f"{m.type}: {m.text}"))
+        page.on("pageerror", lambda e: noise.append(f"error: {e}"))
+        page.goto(address + hash_)
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert noise == []
+
+
+def test_every_section_is_filled_offline(open_page):
+    page = open_page()
+    for name in SECTIONS:
+        assert len(page.locator(f"#{name}").inner_text()) > 60, name
+    assert page.locator("svg.proof a.node").count() > 10
+    assert page.locator("math").count() > 30
+
+
+def test_readable_without_javascript(open_page):
+    page = open_page(java_script_enabled=False)
+    for name in SECTIONS:
+        assert page.locator(f"#{name}").is_visible(), name
+    assert page.locator("#claim-table tbody tr").count() == 16
+    assert page.locator(".filters").is_hidden()
+    assert page.locator(".graph-tools").is_hidden()
+    page.locator('[id="claim-E.3"] > summary').click()
+    assert page.locator('[id="claim-E.3"] .statement').is_visible()
+    page.locator(".graph-list > summary").click()
+    assert page.locator(".tree li").count() > 10
+
+
+@pytest.mark.parametrize("width", [360, 768, 1280])
+def test_no_sideways_scroll(open_page, width):
+    page = open_page(viewport={"width": width, "height": 740})
+    page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_phone_shows_the_list_instead_of_the_drawing(open_page):
+    page = open_page(viewport={"width": 360, "height": 740})
+    assert page.locator(".graph-scroll").is_hidden()
+    page.locator(".graph-list > summary").click()
+    assert page.locator(".tree li").first.is_visible()
+
+
+def test_table_filters_sorts_and_keeps_its_state_in_the_address(open_page):
+    page = open_page()
+    rows = page.locator("#claim-table tbody tr:visible")
+    page.locator("input[name=q]").fill("number 7")
+    assert rows.count() == 1
+    assert "q=number" in page.evaluate("location.hash")
+    page.locator("input[name=q]").fill("")
+    page.locator('th[data-sort="margin"] button').click()
+    margins = page.evaluate(
+        "[...document.querySelectorAll('#claim-table tbody tr')].map(r => r.dataset.margin).filter(Boolean).map(Number)"
+    )
+    assert margins == sorted(margins)
+    assert page.locator('th[data-sort="margin"]').get_attribute("aria-sort") == "ascending"
+    again = open_page(page.evaluate("location.hash"))
+    assert again.locator('th[data-sort="margin"]').get_attribute("aria-sort") == "ascending"
+    again.locator("select[name=kind]").select_option("identity")
+    assert again.locator("#claim-table tbody tr:visible").count() == 2
+    assert again.locator("#shown").inner_text() == "2 of 16 claims"
+
+
+def test_graph_selection_shows_ancestors_and_is_kept_in_the_address(open_page):
+    page = open_page()
+    page.locator('a.node[data-id="E.9"]').click()
+    # E.9 <- E.4, E.3; E.4 <- E.2, E.1; E.3 <- E.1; E.2 <- E.1, E.0; E.1 <- E.0
+    up = page.evaluate("[...document.querySelectorAll('a.node.up')].map(n => n.dataset.id).sort()")
+    assert up == ["E.0", "E.1", "E.2", "E.3", "E.4"]
+    assert page.evaluate("[...document.querySelectorAll('a.node.down')].length") == 0
+    assert "depth 4, 5 ancestors, 0 descendants" in page.locator("#graph-info").inner_text()
+    again = open_page(page.evaluate("location.hash"))
+    assert again.evaluate("document.querySelector('a.node.self').dataset.id") == "E.9"
+    again.locator("#graph-clear").click()
+    assert again.evaluate("document.querySelectorAll('a.node.self').length") == 0
+
+
+def test_link_to_a_card_opens_it(open_page):
+    page = open_page("#claim-E.5")
+    assert page.locator('[id="claim-E.5"]').get_attribute("open") is not None
+    assert page.evaluate("document.getElementById('claim-E.5').getBoundingClientRect().top < innerHeight")
+
+
+def test_print_opens_every_card(open_page, tmp_path):
+    page = open_page()
+    pdf = tmp_path / "page.pdf"
+    page.pdf(path=pdf, format="A4")
+    if shutil.which("pdftotext") is None:
+        missing("no pdftotext (package poppler-utils)")
+    text = subprocess.run(["pdftotext", "-layout", str(pdf), "-"], capture_output=True, text=True, check=True).stdout
+    for k in range(16):
+        assert f"Lemma E.{k}" in text
+    assert text.count("Proof uses") == 16
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 360)])
+def test_axe_finds_nothing(open_page, scheme, width):
+    source = os.environ.get("AXE_CORE", "")
+    if not source or not Path(source).exists():
+        missing("AXE_CORE does not name axe.min.js (.ci/run gets it by `npm pack axe-core`)")
+    page = open_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
+    page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+    page.evaluate(Path(source).read_text(encoding="utf-8"))
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
+    assert [(v["id"], v["nodes"][0]["html"]) for v in found] == []
