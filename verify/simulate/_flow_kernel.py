@@ -15,11 +15,12 @@ CLIP = 690.0  # exp(690) is finite, and no ratio of inner products reaches it
 TINY = 1e-10  # relative width to which an event of a smooth predicate is located
 _FAST = {"reassoc", "nsz", "contract"}
 
-# Rows of the table of `at` (values at ta) and of `widen` (what they give on a window), per sample.
+# Rows of the table of `at` (values at ta), per sample, and of `widen` (what they give on a window): three blocks of five for the
+# sums D (of q_s) and E (of k_s; noise part, signal part): weights of F0, F1, F2 and of the remainder, and the largest weight.
 U, U1, W, W1, TU, TW, R, GAP, WD, WA, WB, LA, LB, M1 = range(14)
-RLO, RHI, P0, P1, P2, P3 = range(6)  # P0..P3: weights of F0, F1, F2 and the remainder; three blocks of four: D, E noise, E signal
-D_ROW, B_ROW, A_ROW, SIGN = 2, 6, 10, 14  # SIGN: of V_i - V_mu inside the window
-TABLE_ROWS, WINDOW_ROWS = 14, 15
+D_ROW, B_ROW, A_ROW, SIGN = 0, 5, 10, 15  # SIGN: of V_i - V_mu inside the window
+LARGEST = 4
+TABLE_ROWS, WINDOW_ROWS = 14, 16
 
 
 @njit(cache=True)
@@ -97,26 +98,30 @@ def at(c, V, Vm, l1, t, T):
 
 
 @njit(cache=True)
-def remainder(rate, curvature, h):
-    """Bound of |e^x - 1 - rate x| at x = h where |log-derivative - rate x| <= curvature x^2/2."""
-    x = abs(rate) * h + 0.5 * curvature * h * h
-    growth = 1 + x + x * x if x < 1 else clipped_exp(x)
-    return 0.5 * curvature * h * h + 0.5 * x * x * growth
+def growth(x):
+    """Upper bound of e^x for x >= 0."""
+    return 1 + x + x * x if x < 1 else clipped_exp(x)
 
 
 @njit(cache=True)
 def weigh(out, row, i, weight, rate, curvature, gap, gap1, h):
-    """Rows of one weight times the linear factor gap + gap1 x; returns the third-order coefficient."""
+    """Rows of weight*e^{rate x + ...}*(gap + gap1 x), where the rest of the exponent is at most curvature x^2/2.
+
+    Returns the size of the third-order term at h.
+    """
+    x = abs(rate) * h + 0.5 * curvature * h * h
+    most = weight * max(abs(gap), abs(gap + gap1 * h))
     out[row, i] = weight * gap
     out[row + 1, i] = weight * (gap1 + rate * gap)
     out[row + 2, i] = weight * rate * gap1
-    out[row + 3, i] = weight * remainder(rate, curvature, h) * max(abs(gap), abs(gap + gap1 * h))
+    out[row + 3, i] = most * (0.5 * curvature * h * h + 0.5 * x * x * growth(x))
+    out[row + LARGEST, i] = most * growth(x)
     return abs(weight * rate * gap1) * h**3
 
 
 @njit(cache=True)
 def widen(c, T, l1, h, out, cubic):
-    """From the table at ta: range of R on [ta, ta+h] (RLO, RHI), and the weights of the two sums' Taylor polynomials.
+    """From the table at ta: the weights of the two sums' Taylor polynomials on [ta, ta+h].
 
     cubic[0], cubic[1]: bounds of the third-order terms of the sums D and E. One common factor e^{rate x} is divided out of each.
     """
@@ -144,9 +149,6 @@ def widen(c, T, l1, h, out, cubic):
         dw = (abs(T[W1, i]) + 0.5 * w2 * h) * h
         tu = min(1.0, (abs(T[U, i]) + du) / 2)  # bounds |tanh(u/2)|, the slope of log s11 s12
         tw = min(1.0, (abs(T[W, i]) + dw) / 2)
-        x = tu * du + tw * dw
-        out[RLO, i] = T[R, i] * (1 - x if x < 0.5 else clipped_exp(-x))
-        out[RHI, i] = T[R, i] * (1 + x + x * x if x < 1 else clipped_exp(x))
         # second derivatives: |sigmoid''| <= 0.0963, |log_sech''| <= u'^2/2 + tanh |u''|, |log g''| <= margin'^2/4 + |margin''|
         up = abs(T[U1, i]) + u2 * h
         wp = abs(T[W1, i]) + w2 * h
@@ -163,12 +165,13 @@ def widen(c, T, l1, h, out, cubic):
 
 
 @njit(cache=True)
-def positive(f0, f1, f2, dev, h):
-    """Whether F0 + F1 x + F2 x^2 - D (x/h)^2 > 0 for all x in [0, h]."""
+def lowest(f0, f1, f2, dev, h):
+    """Minimum of F0 + F1 x + F2 x^2 - D (x/h)^2 over x in [0, h]."""
     a = f2 - dev / (h * h)
-    if not (f0 > 0.0 and f0 + h * (f1 + h * a) > 0.0):
-        return False
-    return a <= 0.0 or f1 >= 0.0 or -f1 >= 2 * a * h or f1 * f1 < 4 * a * f0
+    low = min(f0, f0 + h * (f1 + h * a))
+    if a > 0.0 and 0.0 < -f1 < 2 * a * h:
+        low = min(low, f0 - f1 * f1 / (4 * a))
+    return low
 
 
 @njit(cache=True)
@@ -185,65 +188,15 @@ def safe_step(f0, f1, f2, dev, h):
             x = min(x, z / a)
     elif f0 <= 0.0:
         x = 0.0
-    return min(0.999 * x, 0.9 * h)
+    return 0.999 * x if x < 0.9 * h else 0.9 * h
 
 
 @njit(cache=True, fastmath=_FAST)
-def undecided_pairs(Q, SQ, side, qa, qb, ta, tb, rlo, rhi):
-    """How many pairs of one sample may have Q + R q leave their side on [ta, tb]: linear in t and in R, so four corners decide."""
-    bad = 0
-    for j in range(Q.shape[0]):
-        xa = Q[j] + SQ[j] * ta
-        xb = Q[j] + SQ[j] * tb
-        low = min(side[j] * (xa + rlo * qa[j]), side[j] * (xa + rhi * qa[j]))
-        low = min(low, min(side[j] * (xb + rlo * qb[j]), side[j] * (xb + rhi * qb[j])))
-        bad += 1 if low <= 0.0 else 0
-    return bad
+def sum_series(B, S, b, s, t, h, out, row, F, size):
+    """Taylor rows of sum_i weight_i(t) (B_i - b)(t) for all neurons: F[0..2] coefficients, F[3] bound of the remainder.
 
-
-@njit(cache=True)
-def pair_leaves(Q, SQ, q, Sq, side, c, ta, tb, scale, doubts):
-    """First time in (ta, tb] at which side*(Q + R q) <= 0 (located to TINY*scale), or inf. doubts[0] counts touches."""
-    t = ta
-    h = tb - ta
-    while t < tb:
-        h = min(h, tb - t)
-        u = c[0] + t * (c[1] + t * c[2])
-        w = c[3] + t * (c[4] + t * c[5])
-        u1 = c[1] + 2 * t * c[2]
-        w1 = c[4] + 2 * t * c[5]
-        eu = math.exp(-abs(u))
-        ew = math.exp(-abs(w))
-        r = clipped_exp(abs(w) - abs(u)) * ((1 + ew) / (1 + eu)) ** 2
-        du = (abs(u1) + abs(c[2]) * h) * h
-        dw = (abs(w1) + abs(c[5]) * h) * h
-        tu = min(1.0, (abs(u) + du) / 2)
-        tw = min(1.0, (abs(w) + dw) / 2)
-        rate = math.copysign((1 - ew) / (1 + ew), w) * w1 - math.copysign((1 - eu) / (1 + eu), u) * u1
-        curvature = 0.5 * (abs(u1) + 2 * abs(c[2]) * h) ** 2 + 0.5 * (abs(w1) + 2 * abs(c[5]) * h) ** 2
-        curvature += 2 * (tu * abs(c[2]) + tw * abs(c[5]))
-        x = q + Sq * t
-        f0 = side * (Q + SQ * t + r * x)
-        f1 = side * (SQ + r * (Sq + rate * x))
-        f2 = side * r * rate * Sq
-        dev = r * remainder(rate, curvature, h) * max(abs(x), abs(x + Sq * h))
-        if positive(f0, f1, f2, dev, h):
-            t = tb if h >= tb - t else t + h
-            h *= 8
-        elif h <= TINY * scale:
-            t = min(t + h, tb)
-            if side * (Q + SQ * t + r * clipped_exp(rate * h) * (q + Sq * t)) <= 0.0:
-                return t
-            doubts[0] += 1
-            h *= 2
-        else:
-            h = max(safe_step(f0, f1, f2, dev, h), TINY * scale)
-    return np.inf
-
-
-@njit(cache=True, fastmath=_FAST)
-def sum_series(B, S, b, s, t, h, out, row, F):
-    """Taylor rows of sum_i weight_i(t) (B_i - b)(t) for all neurons: F[0..2] coefficients, F[3] bound of the remainder."""
+    size[i]: the largest |B_i - b| of sample i on the window.
+    """
     n, m = B.shape
     for j in range(m):
         F[0, j] = 0.0
@@ -255,13 +208,17 @@ def sum_series(B, S, b, s, t, h, out, row, F):
         p1 = out[row + 1, i]
         p2 = out[row + 2, i]
         p3 = out[row + 3, i]
+        most = 0.0
         for j in range(m):
             r = S[i, j] - s[j]
             y = B[i, j] - b[j] + r * t
+            z = max(abs(y), abs(y + r * h))
             F[0, j] += p0 * y
             F[1, j] += p1 * y + p0 * r
             F[2, j] += p2 * y + p1 * r
-            F[3, j] += p3 * max(abs(y), abs(y + r * h))
+            F[3, j] += p3 * z
+            most = max(most, z)
+        size[i] = most
 
 
 @njit(cache=True)
@@ -308,7 +265,10 @@ def add_signal(F, q, s, t, h, out):
 
 @njit(cache=True)
 def neuron_certain(query, j, side, Q, SQ, K, SK, q, Sq, k, Sk, t, h, out, cubic, F):
-    """Whether neuron j's predicate (query: sum a(K-k); else -sum(a q + b Q)) keeps its side on [t, t+h]; F gets its Taylor row."""
+    """How neuron j's predicate (query: sum a(K-k); else -sum(a q + b Q)) keeps its side on [t, t+h].
+
+    2: all its terms share that side; 1: by its Taylor polynomial, which goes to F times the side; 0: it may not.
+    """
     if query:
         common = neuron_series(K[:, j], SK[:, j], k[j], Sk[j], t, h, out, D_ROW, F)
         F[3] += cubic[0]
@@ -318,12 +278,11 @@ def neuron_certain(query, j, side, Q, SQ, K, SK, q, Sq, k, Sk, t, h, out, cubic,
         common = -common if common == other else 0.0
         F[3] += cubic[1]
         side = -side
-    F[0] *= side
-    F[1] *= side
-    F[2] *= side
-    if not query:
-        side = -side
-    return common == side or positive(F[0], F[1], F[2], F[3], h)
+    for x in range(3):
+        F[x] *= side
+    if common == (side if query else -side):
+        return 2
+    return 1 if lowest(F[0], F[1], F[2], F[3], h) > 0.0 else 0
 
 
 @njit(cache=True)
@@ -335,7 +294,7 @@ def neuron_leaves(query, j, side, Q, SQ, K, SK, q, Sq, k, Sk, c, V, Vm, l1, ta, 
         h = min(h, tb - t)
         at(c, V, Vm, l1, t, T)
         widen(c, T, l1, h, out, cubic)
-        if neuron_certain(query, j, side, Q, SQ, K, SK, q, Sq, k, Sk, t, h, out, cubic, F):
+        if neuron_certain(query, j, side, Q, SQ, K, SK, q, Sq, k, Sk, t, h, out, cubic, F) > 0:
             t = tb if h >= tb - t else t + h
             h *= 8
         elif h <= TINY * scale:
@@ -347,23 +306,3 @@ def neuron_leaves(query, j, side, Q, SQ, K, SK, q, Sq, k, Sk, c, V, Vm, l1, ta, 
         else:
             h = max(safe_step(F[0], F[1], F[2], F[3], h), TINY * scale)
     return np.inf
-
-
-@njit(cache=True)
-def next_linear(K, SK, k, Sk, side, hold, now, gap0, gap1, sb):
-    """(time, neuron) of one sample's next zero of K - k; neuron -1 for the zero of V_i - V_mu = gap0 + gap1 t; inf if none."""
-    best = np.inf
-    who = -1
-    for j in range(K.shape[0]):
-        r = SK[j] - Sk[j]
-        if side[j] * r < 0.0:
-            t = max((k[j] - K[j]) / r, now, hold[j])
-            if t < best:
-                best = t
-                who = j
-    if sb * gap1 < 0.0:
-        t = max(-gap0 / gap1, now)
-        if t <= best:
-            best = t
-            who = -1
-    return best, who

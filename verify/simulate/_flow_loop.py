@@ -14,24 +14,21 @@ from verify.simulate._flow_kernel import (
     A_ROW,
     B_ROW,
     D_ROW,
-    RHI,
-    RLO,
+    LARGEST,
     TABLE_ROWS,
     WINDOW_ROWS,
     R,
-    W,
     at,
     gap_polynomials,
+    growth,
+    lowest,
     neuron_certain,
     neuron_leaves,
-    next_linear,
-    pair_leaves,
-    positive,
     sum_series,
-    undecided_pairs,
     widen,
 )
 from verify.simulate._flow_measure import Eq29, Eq30, Eq42
+from verify.simulate._flow_pairs import GAP_CLOSES, NONE, next_of_sample
 
 EPS_MIN = 1e-7  # below this relative width a window is no longer shortened but searched
 HOLD = 1e-4  # relative time for which a sliding entity keeps its direction
@@ -109,22 +106,19 @@ def first_sides(Q, K, q, k, sb, T, side, F, zeros, out, cubic):
 
 
 @njit(cache=True)
-def open_neurons(Q, SQ, K, SK, q, Sq, k, Sk, side, hold, base, a, h, out, cubic, F2, F, found):
-    """Neurons whose sum might vanish on [a, a+h]; found lists j for q_s, m+j for k_s. Returns their number."""
-    m = q.shape[0]
-    n = Q.shape[0]
+def certify(Q, SQ, K, SK, q, Sq, k, Sk, side, hold, a, h, out, cubic, F2, F, zeros, size_K, size_Q, slack, found):
+    """Try to certify every neuron's direction on [a, a+h]. side, hold, slack: of q_s (m), then of k_s (m).
+
+    slack: by how much each sum stays away from 0; inf where all its terms have one sign. found: neurons that are left open.
+    Returns their number.
+    """
+    n, m = Q.shape
     used = 0
-    sum_series(K, SK, k, Sk, a, h, out, D_ROW, F2)
+    sum_series(K, SK, k, Sk, a, h, out, D_ROW, F2, size_K)
     for j in range(m):
-        e = side[base + j]
-        if (
-            not positive(e * F2[0, j], e * F2[1, j], e * F2[2, j], F2[3, j] + cubic[0], h)
-            and hold[base + j] <= a
-            and not neuron_certain(True, j, e, Q, SQ, K, SK, q, Sq, k, Sk, a, h, out, cubic, F)
-        ):
-            found[used] = j
-            used += 1
-    sum_series(Q, SQ, np.zeros(m), np.zeros(m), a, h, out, B_ROW, F2)
+        s = side[j]
+        slack[j] = lowest(s * F2[0, j], s * F2[1, j], s * F2[2, j], F2[3, j] + cubic[0], h)
+    sum_series(Q, SQ, zeros, zeros, a, h, out, B_ROW, F2, size_Q)
     p0 = p1 = p2 = p3 = 0.0
     for i in range(n):
         p0 += out[A_ROW, i]
@@ -132,21 +126,55 @@ def open_neurons(Q, SQ, K, SK, q, Sq, k, Sk, side, hold, base, a, h, out, cubic,
         p2 += out[A_ROW + 2, i]
         p3 += out[A_ROW + 3, i]
     for j in range(m):
-        e = -side[base + m + j]
+        s = -side[m + j]
         x = q[j] + Sq[j] * a
-        s = Sq[j]
-        f0 = e * (F2[0, j] + p0 * x)
-        f1 = e * (F2[1, j] + p1 * x + p0 * s)
-        f2 = e * (F2[2, j] + p2 * x + p1 * s)
-        dev = F2[3, j] + p3 * max(abs(x), abs(x + s * h)) + cubic[1]
-        if (
-            not positive(f0, f1, f2, dev, h)
-            and hold[base + m + j] <= a
-            and not neuron_certain(False, j, -e, Q, SQ, K, SK, q, Sq, k, Sk, a, h, out, cubic, F)
-        ):
-            found[used] = m + j
-            used += 1
+        r = Sq[j]
+        dev = F2[3, j] + p3 * max(abs(x), abs(x + r * h)) + cubic[1]
+        f2 = s * (F2[2, j] + p2 * x + p1 * r)
+        slack[m + j] = lowest(s * (F2[0, j] + p0 * x), s * (F2[1, j] + p1 * x + p0 * r), f2, dev, h)
+    for e in range(2 * m):
+        if hold[e] > a:
+            slack[e] = np.inf
+        elif not slack[e] > 0.0:
+            how = neuron_certain(e < m, e % m, side[e], Q, SQ, K, SK, q, Sq, k, Sk, a, h, out, cubic, F)
+            if how == 0:
+                found[used] = e
+                used += 1
+            else:
+                slack[e] = np.inf if how == 2 else 0.0
     return used
+
+
+@njit(cache=True)
+def withstands(query, j, Q, K, q, k, l1, gap, out, i, left, size_K, size_Q, size_q, slack, shared):
+    """Whether the neurons' certificates outlast a turn of Q (query) or K of the pair (j, i), `left` before their window ends.
+
+    Q, K, q, k: values of the pair. The turn moves one term of one sum, and u_i and w_i, hence the weights of sample i in all sums;
+    slack and shared (what all D, all E may have lost together, and the least slack of a D, an E) are updated.
+    """
+    m = slack.shape[0] // 2
+    moved = 2 * l1 * left
+    du = 0.0 if query else (abs(q) + left) * moved
+    dw = (abs(K - k) + (l1 + 1) * left) * moved if query else (abs(Q) + l1 * left) * moved
+    dg = 0.25 * (du + dw) * (abs(gap) + 2 * abs(l1 - 1) * left)
+    ka = growth(du + dg)
+    kb = growth(dw + dg)
+    shared[0] += (ka - 1) * out[D_ROW + LARGEST, i] * size_K[i]
+    shared[1] += (kb - 1) * out[B_ROW + LARGEST, i] * size_Q[i] + (ka - 1) * out[A_ROW + LARGEST, i] * size_q
+    out[D_ROW + LARGEST, i] *= ka
+    out[A_ROW + LARGEST, i] *= ka
+    out[B_ROW + LARGEST, i] *= kb
+    if query:
+        if slack[j] == np.inf or slack[m + j] == np.inf:  # the common sign of their terms may end here
+            return False
+        size_Q[i] += moved
+        slack[m + j] -= moved * out[B_ROW + LARGEST, i]
+        shared[3] = min(shared[3], slack[m + j])
+    else:
+        size_K[i] += moved
+        slack[j] -= moved * out[D_ROW + LARGEST, i]
+        shared[2] = min(shared[2], slack[j])
+    return shared[2] > shared[0] and shared[3] > shared[1]
 
 
 @njit(cache=True)
@@ -159,39 +187,36 @@ def run(B, n, m, l1, grid, first, t3, eps_max, out, gaps, measured, t4_30, direc
     nm = n * m
     base = 2 * nm
     size = B.shape[0]
-    S = np.empty(size)
+    end = grid[grid.shape[0] - 1]
+    S = np.zeros(size)
     Q, K, q, k = B[:nm].reshape((n, m)), B[nm:base].reshape((n, m)), B[base : base + m], B[base + m : base + 2 * m]
     SQ, SK, Sq, Sk = S[:nm].reshape((n, m)), S[nm:base].reshape((n, m)), S[base : base + m], S[base + m : base + 2 * m]
     V = B[base + 2 * m : size - 1]
     sides = np.empty(size)  # of the values
     side = np.empty(base + 2 * m)  # of the predicates
-    side_Q = side[:nm].reshape((n, m))
-    side_K = side[nm:base].reshape((n, m))
+    side_Q, side_K = side[:nm].reshape((n, m)), side[nm:base].reshape((n, m))
     last = np.full(base + 2 * m, -1.0)
     hold = np.zeros(base + 2 * m)
-    hold_Q = hold[:nm].reshape((n, m))
+    hold_Q, hold_K = hold[:nm].reshape((n, m)), hold[nm:base].reshape((n, m))
     sb = np.empty(n)
     c = np.empty((n, 6))
-    T = np.empty((TABLE_ROWS, n))
-    T2 = np.empty((TABLE_ROWS, n))
-    win = np.empty((WINDOW_ROWS, n))
-    win2 = np.empty((WINDOW_ROWS, n))
+    T, T2 = np.empty((TABLE_ROWS, n)), np.empty((TABLE_ROWS, n))
+    win, win2 = np.empty((WINDOW_ROWS, n)), np.empty((WINDOW_ROWS, n))
     F2 = np.empty((4, m))
-    F = np.empty(4)
-    cubic = np.empty(2)
+    F, r = np.empty(5), np.empty(5)
+    cubic, shared = np.empty(2), np.empty(4)
+    none = np.zeros(m)
+    size_K, size_Q, spare = np.empty(n), np.empty(n), np.empty(n)
+    hint = np.zeros(2, np.int64)  # the pair that last violated Eq. (42)
+    slack = np.empty(2 * m)
     found = np.empty(2 * m, np.int64)
-    lin_t = np.empty(n)
-    lin_j = np.empty(n, np.int64)
-    qa = np.empty(m)
-    qb = np.empty(m)
+    due = np.ones(n, np.bool_)  # whose next turn is not known
+    when, code, reach = np.zeros(n), np.empty(n, np.int64), np.full(n, eps_max)
     doubts = np.zeros(1, np.int64)
-    turns = np.empty((4096, 3))
-    crossings = np.empty((4096, 3))
-    n_turns = np.zeros(1, np.int64)
-    n_cross = np.zeros(1, np.int64)
+    turns, crossings = np.empty((4096, 3)), np.empty((4096, 3))
+    n_turns, n_cross = np.zeros(1, np.int64), np.zeros(1, np.int64)
     for e in range(size):
         sides[e] = 1.0 if B[e] > 0.0 else (-1.0 if B[e] < 0.0 else 0.0)
-        S[e] = 0.0
     for i in range(n):
         sb[i] = 1.0 if V[i] >= B[size - 1] else -1.0
         gap_polynomials(Q[i], SQ[i], K[i], SK[i], q, Sq, k, Sk, c[i])
@@ -202,146 +227,157 @@ def run(B, n, m, l1, grid, first, t3, eps_max, out, gaps, measured, t4_30, direc
         i = e % nm // m if e < base else e - base - 2 * m
         directions[e] = sb[i] * side[e] if e < base else (side[e] if e < base + 2 * m else 1.0)
         S[e] = directions[e] * (l1[i] if e < base else (1.0 if e < base + 2 * m else (2 * l1[i] if e < size - 1 else 2.0)))
-    stale = n  # the sample whose gaps and linear event are out of date (n: all of them)
+    for i in range(n):
+        gap_polynomials(Q[i], SQ[i], K[i], SK[i], q, Sq, k, Sk, c[i])
     a = 0.0
+    start = 0.0
+    seen = 0.0  # up to where the measured times have been looked for
+    until = 0.0  # end of the neurons' window, certified where `valid`
+    valid = False
+    smooth = False  # whether the window ends at the first turn of any sample
+    neuron = -1  # which neuron turns at its end
+    size_q = 0.0
     eps = eps_max
     g = 0
     idle = 0
     failed = False
     rows_open = m
-    fresh = True  # whether the table T is not yet that of time a
     while True:
-        for i in range(n):
-            if stale in (n, i):
-                gap_polynomials(Q[i], SQ[i], K[i], SK[i], q, Sq, k, Sk, c[i])
-                lin_t[i], lin_j[i] = next_linear(K[i], SK[i], k, Sk, side_Q[i], hold_Q[i], a, V[i] - B[size - 1], 2 * (l1[i] - 1), sb[i])
-        stale = -1
         scale = max(a, first)
-        b = min(a + eps * scale, end_of(grid))
-        if a < t3 < b:
-            b = t3
-        event = -1
+        bad = B[size - 1]
         for i in range(n):
-            if lin_t[i] <= b:
-                b = lin_t[i]
-                event = i * m + lin_j[i] if lin_j[i] >= 0 else base + 2 * m + i
-        linear = event >= 0
-        for e in range(base, base + 2 * m):
-            if a < hold[e] < b:
-                b = hold[e]
-                event = -1
-        if b > a:
-            h = b - a
-            if fresh:
-                at(c, V, B[size - 1], l1, a, T)
-                fresh = False
-                bad = 0.0
-                for i in range(n):
-                    bad += T[R, i] + T[W, i] + V[i]
-                if not math.isfinite(bad):
-                    counts[STATUS] = FAILED
-                    break
-            widen(c, T, l1, h, win, cubic)
-            for j in range(m):
-                qa[j] = q[j] + Sq[j] * a
-                qb[j] = q[j] + Sq[j] * b
-            pairs = 0
-            for i in range(n):
-                pairs += undecided_pairs(Q[i], SQ[i], side_K[i], qa, qb, a, b, win[RLO, i], win[RHI, i])
-            n_open = open_neurons(Q, SQ, K, SK, q, Sq, k, Sk, side, hold, base, a, h, win, cubic, F2, F, found)
-            if (n_open > 1 or pairs > 8) and h > EPS_MIN * scale:
-                eps = h / scale / 2
-                counts[RETRIES] += 1
-                continue
-            for x in range(n_open):
-                e = base + found[x]
+            bad += c[i, 0] + c[i, 1] + c[i, 3] + c[i, 4] + V[i]
+        if not math.isfinite(bad):
+            counts[STATUS] = FAILED
+            break
+        for i in range(n):
+            if due[i]:
+                tb = min(a + reach[i] * scale, end)
                 doubts[0] = 0
-                t = neuron_leaves(
-                    *(found[x] < m, found[x] % m, side[e], Q, SQ, K, SK, q, Sq, k, Sk, c, V, B[size - 1], l1, a, b, scale),
-                    *(T2, win2, cubic, F, doubts),
+                when[i], code[i] = next_of_sample(
+                    *(Q[i], SQ[i], K[i], SK[i], q, Sq, k, Sk, side_Q[i], side_K[i], hold_Q[i], hold_K[i], c[i]),
+                    *(V[i] - B[size - 1], 2 * (l1[i] - 1), sb[i], a, tb, scale, r, doubts),
                 )
-                counts[SEARCHES] += 1
-                counts[DOUBT_Q if found[x] < m else DOUBT_K] += doubts[0]
-                if t <= b:
-                    b = t
-                    event = e
-            if pairs > 0:
-                for i in range(n):
-                    for j in range(m):
-                        s = side_K[i, j]
-                        x = Q[i, j] + SQ[i, j] * a
-                        y = Q[i, j] + SQ[i, j] * (a + h)
-                        low = min(s * (x + win[RLO, i] * qa[j]), s * (x + win[RHI, i] * qa[j]))
-                        if min(low, min(s * (y + win[RLO, i] * qb[j]), s * (y + win[RHI, i] * qb[j]))) > 0.0:
-                            continue
-                        e = nm + i * m + j
-                        if hold[e] > a:
-                            if hold[e] < b:
-                                b = hold[e]
-                                event = -1
-                            continue
-                        doubts[0] = 0
-                        t = pair_leaves(Q[i, j], SQ[i, j], q[j], Sq[j], s, c[i], a, b, scale, doubts)
-                        counts[SEARCHES] += 1
-                        counts[DOUBT_PAIRS] += doubts[0]
-                        if t <= b:
-                            b = t
-                            event = e
-        counts[WINDOWS] += 1
-        # the window (a, b] is certified
+                counts[DOUBT_PAIRS] += doubts[0]
+                due[i] = False
+                reach[i] = min(2 * reach[i], eps_max) if code[i] == NONE else max(reach[i] / 2, min(2 * (when[i] - a) / scale, eps_max))
+        i = np.argmin(when)
+        if not valid:
+            at(c, V, B[size - 1], l1, a, T)
+            start = a
+            h = min(eps * scale, end - a)
+            for e in range(base, base + 2 * m):
+                if a < hold[e] < a + h:
+                    h = hold[e] - a
+            neuron = -1
+            smooth = False
+            if when[i] > a:
+                while True:
+                    widen(c, T, l1, h, win, cubic)
+                    n_open = certify(
+                        *(Q, SQ, K, SK, q, Sq, k, Sk, side[base:], hold[base:], a, h, win, cubic, F2, F, none),
+                        *(size_K, size_Q, slack, found),
+                    )
+                    if n_open <= 1 or h <= EPS_MIN * scale:
+                        break
+                    h /= 2
+                    counts[RETRIES] += 1
+                eps = min(2 * h / scale, eps_max)
+                until = a + h
+                if n_open > 0:
+                    until = min(until, when[i])
+                    smooth = True
+                for x in range(n_open):
+                    e = found[x]
+                    doubts[0] = 0
+                    t = neuron_leaves(
+                        *(e < m, e % m, side[base + e], Q, SQ, K, SK, q, Sq, k, Sk, c, V, B[size - 1], l1, a, until, scale),
+                        *(T2, win2, cubic, F, doubts),
+                    )
+                    counts[SEARCHES] += 1
+                    counts[DOUBT_Q if e < m else DOUBT_K] += doubts[0]
+                    if t <= until:
+                        until = t
+                        neuron = base + e
+                shared[0] = shared[1] = 0.0
+                shared[2] = shared[3] = np.inf
+                size_q = 0.0
+                for j in range(m):
+                    shared[2] = min(shared[2], slack[j])
+                    shared[3] = min(shared[3], slack[m + j])
+                    size_q = max(size_q, abs(q[j] + Sq[j] * a) + h)
+                valid = True
+                counts[WINDOWS] += 1
+            else:
+                until = a
+        b = min(when[i], until)
         while g < grid.shape[0] and grid[g] <= b:
             t = grid[g]
             for e in range(size):
                 out[g, e] = B[e] + S[e] * t
-            for i in range(n):
-                gaps[0, g, i] = c[i, 0] + t * (c[i, 1] + t * c[i, 2])
-                gaps[1, g, i] = c[i, 3] + t * (c[i, 4] + t * c[i, 5])
+            for x in range(n):
+                gaps[0, g, x] = c[x, 0] + t * (c[x, 1] + t * c[x, 2])
+                gaps[1, g, x] = c[x, 3] + t * (c[x, 4] + t * c[x, 5])
             g += 1
-        if b >= t3:
-            if not failed:
-                t = Eq29(Q, SQ, q, Sq, c, max(a, t3), b, scale)
-                if t <= b:
-                    failed = True
-                    measured[0] = t
-            if failed and math.isnan(measured[1]):
-                measured[1] = Eq42(Q, SQ, q, Sq, c, max(a, measured[0]), b, scale)
-            if rows_open > 0:
-                rows_open -= Eq30(Q, SQ, q, Sq, c, V, B[size - 1], l1, max(a, t3), b, scale, T2, win2, F, t4_30)
         idle = 0 if b > a * (1 + 1e-13) else idle + 1
+        a = b
+        ending = a >= until
+        if (ending or code[i] != NONE) and a > seen:
+            if a > t3:
+                x = max(seen, t3)
+                if not failed:
+                    t = Eq29(Q, SQ, q, Sq, c, x, a, scale)
+                    if t <= a:
+                        failed = True
+                        measured[0] = t
+                if failed and math.isnan(measured[1]):
+                    measured[1] = Eq42(Q, SQ, q, Sq, c, max(x, measured[0]), a, scale, hint)
+                if rows_open > 0:
+                    rows_open -= Eq30(Q, SQ, q, Sq, c, V, B[size - 1], l1, x, a, scale, T2, win2, F2, F, none, spare, t4_30)
+            seen = a
+        if a >= end:
+            break
         if idle > MAX_IDLE * size:
             counts[STATUS] = STUCK
             break
-        if event < 0 or (linear and (event < nm or event >= base + 2 * m)):
-            eps = min(2 * eps, eps_max)
-        else:
-            eps = min(max(eps / 2, 2 * (b - a) / scale), eps_max)
-        fresh = fresh or b > a
-        a = b
-        if a >= end_of(grid):
-            break
-        if event < 0:
-            continue
-        fresh = True
-        if event >= base + 2 * m:  # V_i - V_mu changes its sign: every pair of sample i turns
-            stale = event - base - 2 * m
-            sb[stale] = -sb[stale]
-            for x in range(2):
-                for e in range(x * nm + stale * m, x * nm + (stale + 1) * m):
-                    crossings = cross(crossings, n_cross, e, B, S, sides, a)
-                    turns = turn(turns, n_turns, e, B, S, a)
-            continue
-        stale = event % nm // m if event < base else n
-        side[event] = -side[event]
-        crossings = cross(crossings, n_cross, event, B, S, sides, a)
-        turns = turn(turns, n_turns, event, B, S, a)
-        if slides(last, hold, event, a):
-            counts[HOLDS] += 1
+        if when[i] <= a:
+            due[i] = True
+            if code[i] == GAP_CLOSES:  # V_i - V_mu changes its sign: every pair of sample i turns
+                sb[i] = -sb[i]
+                for x in range(2):
+                    for e in range(x * nm + i * m, x * nm + (i + 1) * m):
+                        crossings = cross(crossings, n_cross, e, B, S, sides, a)
+                        turns = turn(turns, n_turns, e, B, S, a)
+                valid = False
+            elif code[i] != NONE:
+                j = code[i] % m
+                query = code[i] < m
+                e = i * m + j if query else nm + i * m + j
+                side[e] = -side[e]
+                crossings = cross(crossings, n_cross, e, B, S, sides, a)
+                turns = turn(turns, n_turns, e, B, S, a)
+                counts[HOLDS] += slides(last, hold, e, a)
+                if valid and (
+                    smooth
+                    or not withstands(
+                        *(query, j, Q[i, j] + SQ[i, j] * a, K[i, j] + SK[i, j] * a, q[j] + Sq[j] * a, k[j] + Sk[j] * a, l1[i]),
+                        *(V[i] - B[size - 1] + 2 * (l1[i] - 1) * a, win, i, until - a, size_K, size_Q, size_q, slack, shared),
+                    )
+                ):
+                    valid = False
+                    eps = min(eps, max(4 * (a - start) / scale, EPS_MIN))
+            if code[i] != NONE:
+                gap_polynomials(Q[i], SQ[i], K[i], SK[i], q, Sq, k, Sk, c[i])
+        elif neuron >= 0:
+            side[neuron] = -side[neuron]
+            crossings = cross(crossings, n_cross, neuron, B, S, sides, a)
+            turns = turn(turns, n_turns, neuron, B, S, a)
+            counts[HOLDS] += slides(last, hold, neuron, a)
+            for x in range(n):
+                gap_polynomials(Q[x], SQ[x], K[x], SK[x], q, Sq, k, Sk, c[x])
+                due[x] = True
+        if ending:
+            valid = False
     for e in range(size):
         crossings = cross(crossings, n_cross, e, B, S, sides, a)
     return turns[: n_turns[0]], crossings[: n_cross[0]]
-
-
-@njit(cache=True)
-def end_of(grid):
-    """The last time of the run."""
-    return grid[grid.shape[0] - 1]

@@ -21,9 +21,10 @@ from verify.simulate._flow_kernel import (
     add_signal,
     at,
     clipped_exp,
+    lowest,
     neuron_series,
-    positive,
     safe_step,
+    sum_series,
     weigh,
 )
 
@@ -93,33 +94,36 @@ def Eq29(Q, SQ, q, Sq, c, ta, tb, scale):
 
 
 @njit(cache=True)
-def noise_remains(Q, SQ, q, Sq, c, t, h):
-    """Whether some pair surely violates Eq. (42) on all of [t, t+h]: 2|Q| > R|q|."""
+def noise_remains(Q, SQ, q, Sq, c, t, h, hint):
+    """Whether some pair surely violates Eq. (42) on all of [t, t+h]: 2|Q| > R|q|. hint: the pair to try first, kept up to date."""
     n, m = Q.shape
-    for i in range(n):
+    for x in range(-1, n):
+        i = hint[0] if x < 0 else x
         high = ratio_bound(c[i], t, h)
-        for j in range(m):
-            x = Q[i, j] + SQ[i, j] * t
-            y = x + SQ[i, j] * h
-            z = q[j] + Sq[j] * t
-            if x * y > 0 and 2 * min(abs(x), abs(y)) > high * max(abs(z), abs(z + Sq[j] * h)):
+        for j in range(hint[1] if x < 0 else 0, hint[1] + 1 if x < 0 else m):
+            y = Q[i, j] + SQ[i, j] * t
+            z = y + SQ[i, j] * h
+            p = q[j] + Sq[j] * t
+            if y * z > 0 and 2 * min(abs(y), abs(z)) > high * max(abs(p), abs(p + Sq[j] * h)):
+                hint[0] = i
+                hint[1] = j
                 return True
     return False
 
 
 @njit(cache=True)
-def Eq42(Q, SQ, q, Sq, c, ta, tb, scale):
+def Eq42(Q, SQ, q, Sq, c, ta, tb, scale, hint):
     """First time in [ta, tb] at which Eq. (42), R|q| >= 2|Q| for all s and i, holds (to TINY*scale); nan if it does not."""
     t = ta
     h = tb - ta
     while t < tb:
         h = min(h, tb - t)
-        if noise_remains(Q, SQ, q, Sq, c, t, h):
+        if noise_remains(Q, SQ, q, Sq, c, t, h, hint):
             t = tb if h >= tb - t else t + h
             h *= 2
         elif h <= TINY * scale:
             t = min(t + h, tb)
-            if not noise_remains(Q, SQ, q, Sq, c, t, 0.0):
+            if not noise_remains(Q, SQ, q, Sq, c, t, 0.0, hint):
                 return t
             h *= 2
         else:
@@ -153,60 +157,77 @@ def attention(c, T, h, out):
 
 
 @njit(cache=True)
-def row_holds(Q, SQ, q, Sq, j, t, h, out, F, G):
-    """Whether Eq. (30) surely holds for neuron j on [t, t+h], as sum s21 s22 Q -+ 2 q sum s11 s12 > 0 (or both reversed).
+def row_slack(b0, b1, b2, dev, a0, a1, a2, dev_a, h, G):
+    """Whether |b| > |a| on a window of length h, from Taylor rows of b = sum s21 s22 Q and a = 2 q sum s11 s12: b -+ a keep one sign.
 
-    Otherwise G[0] is the step to try next and G[1] > 0 says that it holds at the end of this one, up to the remainder.
+    If not, G[0] is the step to try next, and G[1] > 0 says that it holds at the end of this one, up to the remainder.
     """
-    neuron_series(Q[:, j], SQ[:, j], 0.0, 0.0, t, h, out, B_ROW, F)
-    side = 1.0 if F[0] >= 0.0 else -1.0
+    side = 1.0 if b0 >= 0.0 else -1.0
     G[0] = h
     G[1] = np.inf
     sure = True
-    f0, f1, f2, dev = side * F[0], side * F[1], side * F[2], F[3]
-    for x in range(4):
-        F[x] = 0.0
-    add_signal(F, 2 * q[j], 2 * Sq[j], t, h, out)
-    for sign in (1.0, -1.0):
-        g0, g1, g2, d = f0 + sign * F[0], f1 + sign * F[1], f2 + sign * F[2], dev + F[3]
-        if not positive(g0, g1, g2, d, h):
+    for sign in (side, -side):
+        g0, g1, g2 = side * (b0 + sign * a0), side * (b1 + sign * a1), side * (b2 + sign * a2)
+        if not lowest(g0, g1, g2, dev + dev_a, h) > 0.0:
             sure = False
-            G[0] = min(G[0], safe_step(g0, g1, g2, d, h))
+            G[0] = min(G[0], safe_step(g0, g1, g2, dev + dev_a, h))
         G[1] = min(G[1], g0 + h * (g1 + h * g2))
     return sure
 
 
 @njit(cache=True)
-def Eq30(Q, SQ, q, Sq, c, V, Vm, l1, ta, tb, scale, T, out, F, until):
+def row_leaves(Q, SQ, q, Sq, c, V, Vm, l1, ta, tb, scale, T, out, F, G):
+    """First time in [ta, tb] at which Eq. (30) fails for one neuron (Q, SQ its column), located to TINY*scale, or inf."""
+    t = ta
+    h = tb - ta
+    while t < tb:
+        h = min(h, tb - t)
+        at(c, V, Vm, l1, t, T)
+        attention(c, T, h, out)
+        neuron_series(Q, SQ, 0.0, 0.0, t, h, out, B_ROW, F)
+        b0, b1, b2, dev = F[0], F[1], F[2], F[3]
+        for x in range(4):
+            F[x] = 0.0
+        add_signal(F, 2 * q, 2 * Sq, t, h, out)
+        if row_slack(b0, b1, b2, dev, F[0], F[1], F[2], F[3], h, G):
+            t = tb if h >= tb - t else t + h
+            h *= 8
+        elif h <= TINY * scale:
+            if G[1] <= 0.0:
+                return t
+            t = min(t + h, tb)
+            h *= 2
+        else:
+            h = max(G[0], TINY * scale)
+    return np.inf
+
+
+@njit(cache=True)
+def Eq30(Q, SQ, q, Sq, c, V, Vm, l1, ta, tb, scale, T, out, F2, F, none, size, until):
     """Set until[s] to the first time in [ta, tb] at which Eq. (30), |sum s21 s22 Q| >= 2|q| sum s11 s12, fails for neuron s.
 
-    Returns how many were set; each is located to TINY*scale.
+    Returns how many were set.
     """
     failed = 0
+    h = tb - ta
     G = np.empty(2)
     at(c, V, Vm, l1, ta, T)
-    attention(c, T, tb - ta, out)
+    attention(c, T, h, out)
+    sum_series(Q, SQ, none, none, ta, h, out, B_ROW, F2, size)
+    p0 = p1 = p2 = p3 = 0.0
+    for i in range(c.shape[0]):
+        p0 += 2 * out[A_ROW, i]
+        p1 += 2 * out[A_ROW + 1, i]
+        p2 += 2 * out[A_ROW + 2, i]
+        p3 += 2 * out[A_ROW + 3, i]
     for j in range(q.shape[0]):
-        if not math.isnan(until[j]) or (tb > ta and row_holds(Q, SQ, q, Sq, j, ta, tb - ta, out, F, G)):
-            continue
-        t = ta
-        h = tb - ta
-        while t < tb:
-            h = min(h, tb - t)
-            at(c, V, Vm, l1, t, T)
-            attention(c, T, h, out)
-            if row_holds(Q, SQ, q, Sq, j, t, h, out, F, G):
-                t = tb if h >= tb - t else t + h
-                h *= 8
-            elif h <= TINY * scale:
-                if G[1] <= 0.0:
+        if math.isnan(until[j]):
+            x = q[j] + Sq[j] * ta
+            r = Sq[j]
+            dev = p3 * max(abs(x), abs(x + r * h))
+            if not row_slack(F2[0, j], F2[1, j], F2[2, j], F2[3, j], p0 * x, p1 * x + p0 * r, p2 * x + p1 * r, dev, h, G):
+                t = row_leaves(Q[:, j], SQ[:, j], q[j], Sq[j], c, V, Vm, l1, ta, tb, scale, T, out, F, G)
+                if t <= tb:
                     until[j] = t
                     failed += 1
-                    break
-                t = min(t + h, tb)
-                h *= 2
-            else:
-                h = max(G[0], TINY * scale)
-        at(c, V, Vm, l1, ta, T)
-        attention(c, T, tb - ta, out)
     return failed

@@ -10,7 +10,7 @@ from verify.simulate.trajectory import PAIRS, QUANTITIES, Events, Trajectory, gr
 from verify.start import Array, Start
 from verify.times import T3, formula_times
 
-STEP = 1 / 32
+STEP = 1 / 8
 """Longest window, relative to tau; windows are shortened wherever a sign cannot be certified."""
 
 
@@ -36,7 +36,7 @@ def simulate(start: Start, *, step: float = STEP) -> Trajectory:
     measured, until = np.full(2, np.nan), np.full(m, np.nan)
     directions, zeros, counts = np.empty(state.size), np.zeros(4, np.int64), np.zeros(8, np.int64)
     turns, crossings = _flow_loop.run(
-        *(state, n, m, start.l1.copy(), grid, float(grid[1]), times[T3], step),
+        *(state, n, m, start.l1.copy(), grid, grid[1] / 100, times[T3], step),
         *(out, gaps, measured, until, directions, zeros, counts),
     )
     if counts[_flow_loop.STATUS]:
