@@ -53,7 +53,7 @@ def softmax_comparable(tr: Trajectory) -> Check:
     return throughout(tr, 0.0, tr.time(times.T4_MINUS), lambda at: -np.expm1(log_ratio(at) - log_bound), ratio=math.exp(min(largest, 700)))
 
 
-@softmax_comparable.control("one sample's logit gap doubled")
+@softmax_comparable.control("one sample's logit gap doubled", regime="ladder-33")
 def _(tr: Trajectory) -> Trajectory:
     gap = tr.gap_noise.copy()
     gap[:, 0] *= 2

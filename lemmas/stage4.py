@@ -270,7 +270,7 @@ def key_flips_not_early(tr: Trajectory) -> Check:
     return everywhere(tr.regime.judged, (flip - EARLY * t4) / (EARLY * t4), where=mask, tau=flip, first=first)
 
 
-@key_flips_not_early.control("crossings recorded at 0.75 of their times")
+@key_flips_not_early.control("crossings recorded at 0.75 of their times", regime="ladder-33")
 def _(tr: Trajectory) -> Trajectory:
     return moved_events(tr, "key_noise", lambda tau: 0.75 * tau)
 

@@ -151,7 +151,7 @@ def test_loss_large(tr: Trajectory, fresh: Fresh) -> Check:
     return everywhere("all", float(slack_above(loss, 0.1)), tau=tr.time(times.T_END), loss=loss, error=float(np.mean(margin <= 0)))
 
 
-@test_loss_large.control("the test set is the training set, softmax at 1/2")
+@test_loss_large.control("the test set is the training set, softmax at 1/2", regime="ladder-33")
 def _(tr: Trajectory, fresh: Fresh) -> tuple[Trajectory, Fresh]:
     at = tr.at(times.T_END)
     return tr, Fresh(fresh.query[:, : tr.regime.n], fresh.key[:, : tr.regime.n], fixed_value=at.value_noise)
