@@ -25,14 +25,20 @@ class Supports:
     coordinates: NDArray[np.int64]
 
 
+def repeated(numbers: NDArray[np.int64]) -> int:
+    """How many entries repeat an earlier one (by sorting: far faster here than numpy's hashing `unique`)."""
+    return int(np.count_nonzero(np.diff(np.sort(numbers, axis=None)) == 0))
+
+
 def distinct(rng: np.random.Generator, size: int, count: int) -> NDArray[np.int64]:
     """A uniform subset of `count` of the integers 0..size-1: the first distinct ones of a sequence drawn with replacement."""
     drawn = rng.integers(size, size=count)
-    while True:
+    while repeated(drawn):
         _, first = np.unique(drawn, return_index=True)
         if first.size >= count:
             return drawn[np.sort(first)[:count]]
         drawn = np.append(drawn, rng.integers(size, size=count))
+    return drawn
 
 
 def _draw(regime: Regime, root: int, trial: int, name: str, lowest: int) -> Supports:
@@ -76,7 +82,10 @@ def overlap_exact(r: Regime) -> float:
     exact=overlap_exact,
     undefined=beyond_integers,
     units="1 − number of coordinates drawn again",
-    expected={"fig1": ("VACUOUS", "n(n−1)s²/(2(d−1)) = 76 ≥ 1: the bound allows anything (an overlap has probability 1 − 3e-36)")},
+    expected={
+        "fig1": ("VACUOUS", "n(n−1)s²/(2(d−1)) = 76 ≥ 1: the bound allows anything (an overlap has probability 1 − 3e-36)"),
+        "trap": ("VACUOUS", "n(n−1)s²/(2(d−1)) = 6.4e6 ≥ 1: d is as small as disjoint supports permit"),
+    },
 )
 def supports_disjoint(drawn: Supports) -> Check:
     r"""The supports of $\xi_1,\dots,\xi_n$ are pairwise disjoint with probability at least $1-\frac{n(n-1)s^2}{2(d-1)}$; under $s\le d^{1/2}n^{-2}$ that is at least $1-n^{-2}$.
@@ -87,8 +96,7 @@ def supports_disjoint(drawn: Supports) -> Check:
     Source: Lemma C.1.
     """
     r = drawn.regime
-    again = int(np.count_nonzero(np.diff(np.sort(drawn.coordinates, axis=None)) == 0))
-    return everywhere("all", 1.0 - again, tightness=overlap_exact(r) / overlap_allowed(r), exact=overlap_exact(r))
+    return everywhere("all", 1.0 - repeated(drawn.coordinates), tightness=overlap_exact(r) / overlap_allowed(r), exact=overlap_exact(r))
 
 
 @supports_disjoint.control("a coordinate of the first support placed in the second", regime="ladder-33")
