@@ -124,6 +124,11 @@ class Claim:
         return min(rows, key=lambda r: r["margin"]["worst"], default=None)
 
 
+def verdict_in(claim: Claim, regime: str | None) -> str | None:
+    """The claim's verdict in a regime (or its regime-free one); None if it was not judged there."""
+    return next((r["verdict"] for r in claim.rows if r["regime"] in (None, regime)), None)
+
+
 def anchor(label: str) -> str:
     """A label as an HTML id that needs no escaping: other characters become their code points."""
     return "".join(c if c.isascii() and (c.isalnum() or c in ".-_") else f"~{ord(c):x}" for c in label)

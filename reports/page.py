@@ -32,6 +32,7 @@ def _environment() -> Environment:
         "category": model.category,
         "met": model.met,
         "replay": model.replay,
+        "verdict_in": model.verdict_in,
         "symbol_text": notation.text,
         "embed": embed,
         "asset": lambda name: Markup((TEMPLATES / name).read_text(encoding="utf-8")),
@@ -88,8 +89,19 @@ def _panel(row: Record, claim: model.Claim, regimes: dict[str, Record]) -> dict[
         ),
         "columns": {k: detail.get(k) for k in ("paper", "sympy", "torch")} if detail.get("paper") else None,
         "cases": detail.get("cases") or [],
+        "inline": {k.replace("_", " "): words for k, v in detail.items() if (words := _inline(v))},
         "tables": [{"name": k.replace("_", " "), "rows": v} for k, v in sorted(detail.items()) if _is_table(v)],
     }
+
+
+def _inline(value: Any) -> str:
+    """A list of numbers, or a small dict of numbers, on one line."""
+    if isinstance(value, list) and all(isinstance(x, (int, float)) for x in value):
+        return ", ".join(charts.number(x) for x in value)
+    if isinstance(value, dict) and not {"median", "min", "max"} <= value.keys():
+        found = [(k, x) for k, x in value.items() if isinstance(x, (int, float)) and not isinstance(x, bool)]
+        return ", ".join(f"{k.replace('_', ' ')} {charts.number(x)}" for k, x in found)
+    return ""
 
 
 def _is_table(value: Any) -> bool:
@@ -136,7 +148,8 @@ def _table_rows(claims: list[model.Claim], regimes: list[str], changes: dict[str
 def context(record: Record, previous: list[Record], extras: Record) -> dict[str, Any]:
     """Everything the templates need."""
     run, extras = RUN | record["run"], EXTRAS | extras
-    claims = model.claims_of(record)
+    sections = model.sections(model.claims_of(record))
+    claims = [c for _, _, members in sections for c in members]
     names = model.regimes_of(record)
     described = {r["name"]: r for r in run.get("regimes", [])}
     past = history.bounded([*previous, record])
@@ -156,7 +169,7 @@ def context(record: Record, previous: list[Record], extras: Record) -> dict[str,
         "run": run,
         "claims": claims,
         "by_id": {c.id: c for c in claims},
-        "sections": model.sections(claims),
+        "sections": sections,
         "regimes": [{"name": n, "slack": {}} | described.get(n, {}) for n in names],
         "names": names,
         "tally": model.tally(claims),
