@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from verify import Regime, RegimeError
+from verify import Regime, RegimeError, draw
 from verify.data import draw_data, supports
+from verify.start import noise_values
 
 SMALL = Regime(name="small", n=12, d=500, s=10, sigma_p=0.5, m_k=3, m_v=3, sigma_0=0.01, eta=1e-3)
 
@@ -86,3 +87,88 @@ def test_touched_coordinates_hold_every_entry() -> None:
 def test_impossible_data_are_refused(change: dict, words: str) -> None:
     with pytest.raises(RegimeError, match=words):
         draw_data(SMALL.change(**change), 0, 0)
+
+
+def test_overlap_is_the_share_of_common_coordinates() -> None:
+    for overlap, common in ((0.0, 0), (0.3, 3), (1.0, 10)):
+        used = (draw_data(SMALL.change(overlap=overlap), 0, 0).noise != 0).sum((0, 1))
+        assert int((used == 12).sum()) == common
+        assert int((used == 1).sum()) == 12 * (10 - common)
+
+
+def test_noise_on_the_signal_coordinate_has_its_probability() -> None:
+    # 120 patches per trial, 10 trials: Bin(1200, .25) lies within 6 deviations (90) but for 2e-9.
+    r = SMALL.change(n=120, d=2000, on_signal=0.25)
+    met = sum(int((draw_data(r, 0, trial).noise[..., 0] != 0).sum()) for trial in range(10))
+    assert abs(met - 300) < 90
+
+
+def test_orthogonal_noise_keeps_its_norms() -> None:
+    r = SMALL.change(d=60, s=59, supports="independent")
+    plain, noise = draw_data(r, 0, 0).noise[:, 0], draw_data(r.change(orthogonal=True), 0, 0).noise[:, 0]
+    torch.testing.assert_close(noise @ noise.T, torch.diag(plain.square().sum(1)), rtol=1e-13, atol=1e-12)
+    torch.testing.assert_close(noise[0], plain[0])
+    assert (noise[:, 0] == 0).all()
+
+
+@pytest.mark.parametrize("k", [1, 2, 4])
+def test_signal_patches_are_where_they_are_said_to_be(k: int) -> None:
+    data = draw_data(SMALL.change(L=5, signal_patches=k), 0, 0)
+    assert (data.is_signal.sum(1) == k).all()
+    assert torch.equal(data.x[..., 0], data.y[:, None] * data.is_signal)
+    assert data.noise.shape == (12, 5 - k, 500)
+    assert torch.equal(data.is_signal[torch.arange(12), data.position], torch.ones(12, dtype=torch.bool))
+    first = draw_data(SMALL.change(L=5), 0, 0).position
+    assert data.is_signal[torch.arange(12), first].all()
+
+
+def test_identical_and_dominant_patches() -> None:
+    same = draw_data(SMALL.change(L=4, identical=True), 0, 0).noise
+    assert torch.equal(same[:, 0], same[:, 1])
+    assert torch.equal(same[:, 0], same[:, 2])
+    plain, large = (draw_data(SMALL.change(L=4, dominance=x), 0, 0).noise for x in (1.0, 4.0))
+    torch.testing.assert_close(large[:, 0], 4 * plain[:, 0])
+    assert torch.equal(large[:, 1:], plain[:, 1:])
+    np.testing.assert_allclose(draw(SMALL.change(L=4, dominance=4.0), 0, 0).l1, large[:, 0].abs().sum(1).numpy())
+
+
+def test_heavy_tails_keep_the_variance_and_raise_the_kurtosis() -> None:
+    # t with 10 degrees: variance 1, fourth moment 4 (Gaussian: 3). Over 2e5 values the deviations of the two means are
+    # sqrt(3/2e5) = .004 and sqrt((E x^8 - 16)/2e5) = sqrt(584/2e5) = .054; six of each.
+    r = SMALL.change(n=200, s=1000, d=10**6, tail=0.1)
+    x = noise_values(r, 0, 0) / r.sigma_p
+    assert abs((x**2).mean() - 1) < 0.024
+    assert abs((x**4).mean() - 4) < 0.33
+    start = draw(r, 0, 0)
+    np.testing.assert_allclose(start.l1, r.sigma_p * np.abs(x).sum(1))
+    np.testing.assert_allclose(start.l2, r.sigma_p * np.sqrt((x**2).sum(1)))
+
+
+def test_label_noise_turns_the_signal_of_a_share_of_samples() -> None:
+    # Bin(400, .25) lies within 6 deviations (52) of 100 but for 2e-9.
+    r = SMALL.change(n=400, d=5000, label_noise=0.25)
+    noisy, clean = draw_data(r, 0, 0), draw_data(r.change(label_noise=0.0), 0, 0)
+    assert torch.equal(noisy.noise, clean.noise)
+    assert torch.equal(noisy.y, clean.y)
+    turned = noisy.x[torch.arange(400), noisy.position, 0] != noisy.y
+    assert torch.equal(turned, noisy.mislabelled)
+    assert abs(int(turned.sum()) - 100) < 52
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"overlap": 1.5}, "share from 0 to 1"),
+        ({"overlap": 0.5, "supports": "independent"}, "disjoint supports"),
+        ({"tail": 0.5}, "finite variance"),
+        ({"dominance": 0.5}, "from 1 to 1e6"),
+        ({"signal_patches": 2}, "L-1 = 1"),
+        ({"L": 3, "identical": True, "dominance": 2.0}, "alike"),
+        ({"d": 10, "s": 9, "supports": "independent", "orthogonal": True}, "cannot be made orthogonal"),
+        ({"supports": "independent", "orthogonal": True, "on_signal": 0.1}, "no part along the signal"),
+        ({"d": 30}, "disjointly"),
+    ],
+)
+def test_impossible_violations_are_refused(change: dict, words: str) -> None:
+    with pytest.raises(RegimeError, match=words):
+        SMALL.change(**change)

@@ -24,14 +24,16 @@ class SignGD(torch.optim.Optimizer):
     Args:
         params: tensors or (name, tensor) pairs; names make errors readable.
         lr: the step size eta.
+        rate: a factor of the step by coordinate (the weights' last axis), for weights that stand for several (R.1b).
 
     Raises:
         NumericError: on a NaN gradient, with the step and the tensor's name. (torch.sign(nan) is 0, which would hide it.)
     """
 
-    def __init__(self, params: Iterable[Any], lr: float) -> None:
+    def __init__(self, params: Iterable[Any], lr: float, rate: Tensor | None = None) -> None:
         super().__init__(params, {"lr": lr})
         self.taken = 0
+        self.rate = rate
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
@@ -48,7 +50,8 @@ class SignGD(torch.optim.Optimizer):
                 # A sum is ten times faster than a search, and is NaN if any entry is (or if infinities cancel).
                 if torch.isnan(weight.grad.sum()) and torch.isnan(weight.grad).any():
                     raise NumericError(self.taken, name)
-                weight.add_(torch.sign(weight.grad), alpha=-group["lr"])
+                step = torch.sign(weight.grad)
+                weight.add_(step if self.rate is None else step * self.rate, alpha=-group["lr"])
         self.taken += 1
         return loss
 

@@ -118,8 +118,11 @@ class Start:
         return dataclasses.replace(self, **changes)
 
 
-def noise_values(regime: Regime, root: int, trial: int) -> Array:
-    """The non-zero noise coordinates, shape (n, s), before they are placed: N(0, sigma_p^2).
+def noise_values(regime: Regime, root: int, trial: int, patch: int = 0) -> Array:
+    """The non-zero coordinates of every sample's noise patch `patch`, shape (n, s), before they are placed: N(0, sigma_p^2).
+
+    With `tail` they are Student's t of variance sigma_p^2: the same normals over the root of a chi-square. The first patch is
+    `dominance` times as large.
 
     Raises:
         RegimeError: if n*s is too large to hold.
@@ -129,23 +132,33 @@ def noise_values(regime: Regime, root: int, trial: int) -> Array:
             f"regime {regime.name!r}: n*s = {regime.n * regime.s} noise coordinates do not fit in memory; "
             "use the reduced or flow simulator, which need only their norms"
         )
-    return regime.sigma_p * normals(root, trial, "noise_values", regime.n, regime.s)
+    name = f"noise_values_{patch}" if patch else "noise_values"
+    values = regime.sigma_p * normals(root, trial, name, regime.n, regime.s)
+    if regime.tail:
+        freedom = 1 / regime.tail
+        for row, generator in zip(values, streams(root, trial, f"{name}_tail", regime.n), strict=True):
+            row *= np.sqrt((freedom - 2) / generator.chisquare(freedom, regime.s))
+    return values if patch else regime.dominance * values
 
 
 def _norms(regime: Regime, root: int, trial: int) -> tuple[Array, Array]:
     n, s = regime.n, regime.s
+    if regime.tail:
+        values = noise_values(regime, root, trial)
+        return np.abs(values).sum(1), np.sqrt((values**2).sum(1))
+    sigma = regime.dominance * regime.sigma_p
     if n * s <= EXACT_COORDINATES:
         l1, l2 = np.empty(n), np.empty(n)
         for i, generator in enumerate(streams(root, trial, "noise_values", n)):
             x = generator.standard_normal(s)
             l1[i], l2[i] = np.abs(x).sum(), math.sqrt(x @ x)
-        return regime.sigma_p * l1, regime.sigma_p * l2
+        return sigma * l1, sigma * l2
     # |x| and x^2 have means sqrt(2/pi), 1, variances 1-2/pi, 2 and covariance sqrt(2/pi).
     c = math.sqrt(2 / math.pi)
     root_cov = np.linalg.cholesky(np.array([[1 - c * c, c], [c, 2.0]]))
     z = normals(root, trial, "noise_norms", n, 2) @ root_cov.T
     l1 = c * s + math.sqrt(s) * z[:, 0]
-    return regime.sigma_p * l1, regime.sigma_p * np.sqrt(s + math.sqrt(s) * z[:, 1])
+    return sigma * l1, sigma * np.sqrt(s + math.sqrt(s) * z[:, 1])
 
 
 def draw(regime: Regime, root: int, trial: int) -> Start:

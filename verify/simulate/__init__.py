@@ -23,8 +23,10 @@ def simulate(start: Start, simulator: str | None = None, **options: Any) -> Traj
     """
     name = simulator or start.regime.simulator
     if name == "reduced":
-        from verify.simulate import reduced
+        from verify.simulate import collapsed, reduced
 
+        if not start.regime.reducible:
+            return collapsed.simulate(start, **options)
         return reduced.simulate(start, **options)
     if name == "flow":
         from verify.simulate import flow

@@ -25,7 +25,7 @@ def simulate(start: Start, *, step: float = STEP) -> Trajectory:
         NumericError: when a sign of NaN would be taken (`step` counts windows).
     """
     r = start.regime
-    if r.L != 2 or r.supports != "disjoint":
+    if not r.reducible:
         raise RegimeError(f"regime {r.name!r}: the flow is exact only for L=2 and disjoint supports; use simulator=full")
     n, m = r.n, r.m_k
     grid = grid_times(r)

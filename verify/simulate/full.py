@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
@@ -10,14 +11,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from verify.data import Data, draw_data
+from verify.data import Data, draw_touched
 from verify.errors import RegimeError
-from verify.model import Transformer
+from verify.model import Transformer, output
 from verify.optim import ClosedForm, Doubt, SignGD
 from verify.regime import MAX_ELEMENTS, Regime
 from verify.simulate.recorder import Recorder, State
 from verify.simulate.reduced import Fault
-from verify.simulate.trajectory import QUANTITIES, Trajectory
+from verify.simulate.trajectory import Trajectory
 from verify.start import Array, Start, stream
 
 Gradient = Literal["closed", "autograd"]
@@ -53,12 +54,11 @@ def simulate(
         fault: a value written into the weights just before a step.
 
     Raises:
-        RegimeError: where the weights or the data do not fit in memory, L > 2, or eta = 0.
+        RegimeError: where the weights or the data do not fit in memory, or eta = 0.
         NumericError: when a sign of NaN would be taken.
     """
-    data = draw_data(start.regime, start.root, start.trial)
     # Coordinates that no sample touches have gradient 0 and stay where they are.
-    data = data.columns(data.touched)
+    data, _ = draw_touched(start.regime, start.root, start.trial)
     model = complete(start, data)
     return train(start, model, change(data), gradient=gradient, optimizer=optimizer, fault=fault)
 
@@ -88,7 +88,7 @@ def complete(start: Start, data: Data) -> Transformer:
     kept = level > len(level) * 1e-14
     root = basis * level.sqrt() @ basis.T
     inverse = basis[:, kept] / level[kept] @ basis[:, kept].T
-    if r.supports == "disjoint":
+    if r.disjoint:
         root = inverse = torch.eye(len(level), dtype=torch.float64)
 
     touched = (data.x != 0).any(0).any(0)
@@ -124,63 +124,92 @@ def train(
     gradient: Gradient = "closed",
     optimizer: MakeOptimizer = SignGD,
     fault: Fault | None = None,
+    view: View | None = None,
+    simulator: str = "full",
 ) -> Trajectory:
     """Train `model` in place on `data` and record it under `start`'s regime and trial.
 
-    The arguments are those of `simulate`.
+    The arguments are those of `simulate`; `view` and the simulator's name are given where `data` stand for others (R.1b).
 
     Raises:
-        RegimeError: if L > 2 or eta = 0.
+        RegimeError: if eta = 0.
         NumericError: when a sign of NaN would be taken.
     """
     r = start.regime
-    if r.L != 2 or r.eta == 0:
-        raise RegimeError(f"regime {r.name!r}: the full simulator records L=2 and eta > 0 (given L={r.L}, eta={r.eta:g})")
+    if r.eta == 0:
+        raise RegimeError(f"regime {r.name!r}: eta=0 is the limit; use simulator=flow, or give eta > 0")
     updates = optimizer(model.named_parameters(), r.eta)
     closed = ClosedForm(data.x, data.y)
-    recorder = Recorder(start if r.supports == "disjoint" else start.replace(**_state(model, data, closed.project(model)).values))
+    view = view or View(data)
+    if not r.reducible:
+        start = start.replace(**view.state(model, closed.project(model)).values, l1=view.l1, l2=view.l2)
+    recorder = Recorder(start)
     while True:
         if fault is not None and recorder.taken == fault.step:
             _inject(model, data, fault, r)
         projected = closed.project(model)
-        recorder.observe(_state(model, data, projected))
+        recorder.observe(view.state(model, projected))
         if recorder.done:
             break
         if gradient == "closed":
             signs, doubt = closed(model, projected)
-            _count(recorder, data, doubt)
+            view.count(recorder.uncertain, doubt)
             for name, weight in model.named_parameters():
                 weight.grad = signs[name]
         else:
             updates.zero_grad()
             model.loss(data.x, data.y).backward()
         updates.step()
-    return recorder.trajectory("full", exact=r.supports == "disjoint" and optimizer is SignGD)
+    return recorder.trajectory(simulator, exact=r.reducible and optimizer is SignGD)
 
 
-def _state(model: Transformer, data: Data, projected: Projected) -> State:
-    """The label-folded inner products and logit gaps of L = 2."""
-    query, key, value = projected
-    each, signal, noise = torch.arange(len(data.y)), data.position, 1 - data.position
-    logits = query @ key.transpose(1, 2)
-    values = {
-        "query_noise": (data.y[:, None] * query[each, noise]).T,
-        "key_noise": (data.y[:, None] * key[each, noise]).T,
-        "query_signal": model.W_Q[:, 0],
-        "key_signal": model.W_K[:, 0],
-        "value_noise": data.y * value[each, noise],
-        "value_signal": data.y[0] * value[0, signal[0]],
-    }
-    gap = lambda row: logits[each, row, signal] - logits[each, row, noise]  # noqa: E731
-    return State({q: values[q].detach().numpy().copy() for q in QUANTITIES}, gap(signal).numpy(), gap(noise).numpy())
+class View:
+    """What a Trajectory records of the samples `data`: which patches stand for a sample, and the label-folded inner products."""
 
+    def __init__(self, data: Data) -> None:
+        self.data = data
+        self.each = torch.arange(len(data.y))
+        length = data.x.abs().sum(-1).masked_fill(data.is_signal, -1.0)
+        self.noise = length.argmax(1)
+        self.l1 = length[self.each, self.noise].numpy()
+        self.l2 = data.x[self.each, self.noise].norm(dim=1).numpy()
+        # Signal patches, the noise patch of the largest l1, the other noise patches.
+        self.order = torch.where(data.is_signal, math.inf, length).argsort(dim=1, descending=True, stable=True)
+        self.two_patches = data.x.shape[1] == 2 and not bool(data.mislabelled.any())
 
-def _count(recorder: Recorder, data: Data, doubt: Doubt) -> None:
-    each, noise = torch.arange(len(data.y)), 1 - data.position
-    recorder.uncertain["query_noise"] += int(doubt.query[each, noise].sum())
-    recorder.uncertain["key_noise"] += int(doubt.key[each, noise].sum())
-    recorder.uncertain["query_signal"] += int(doubt.query_first.sum())
-    recorder.uncertain["key_signal"] += int(doubt.key_first.sum())
+    def state(self, model: Transformer, projected: Projected) -> State:
+        """The state before a step; beyond two patches and right labels with the outputs and all softmax outputs."""
+        query, key, value = projected
+        data, each, noise = self.data, self.each, self.noise
+        logits = query @ key.transpose(1, 2)
+        values = {
+            "query_noise": (data.y[:, None] * query[each, noise]).T,
+            "key_noise": (data.y[:, None] * key[each, noise]).T,
+            "query_signal": model.W_Q[:, 0],
+            "key_signal": model.W_K[:, 0],
+            "value_noise": data.y * value[each, noise],
+            "value_signal": model.v[0],
+        }
+        more = {} if self.two_patches else {"output_margin": data.y * output(logits, value), "log_attention": self._attention(logits)}
+        signal_gap, noise_gap = (self._gap(logits[each, row]).numpy() for row in (data.position, noise))
+        arrays = lambda named: {q: x.detach().numpy().copy() for q, x in named.items()}  # noqa: E731
+        return State(arrays(values), signal_gap, noise_gap, arrays(more))
+
+    def _gap(self, row: Tensor) -> Tensor:
+        """Log-odds of all signal patches against all noise patches, from logits (n, L)."""
+        mine = self.data.is_signal
+        return row.masked_fill(~mine, -math.inf).logsumexp(1) - row.masked_fill(mine, -math.inf).logsumexp(1)
+
+    def _attention(self, logits: Tensor) -> Tensor:
+        each, order = self.each[:, None, None], self.order
+        return torch.log_softmax(logits, -1)[each, order[:, :, None], order[:, None, :]]
+
+    def count(self, uncertain: dict[str, int], doubt: Doubt) -> None:
+        """Add the signs within their rounding bound, by quantity."""
+        uncertain["query_noise"] += int(doubt.query[self.each, self.noise].sum())
+        uncertain["key_noise"] += int(doubt.key[self.each, self.noise].sum())
+        uncertain["query_signal"] += int(doubt.query_first.sum())
+        uncertain["key_signal"] += int(doubt.key_first.sum())
 
 
 @torch.no_grad()

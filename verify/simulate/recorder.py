@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,11 +20,15 @@ CLIP = 690.0  # exp(690) is finite, and no ratio of inner products reaches it
 
 @dataclass(frozen=True)
 class State:
-    """Every inner product before one step, by quantity (shapes (m_k, n), (m_k,), (n,), ()), and both logit gaps (n,)."""
+    """Every inner product before one step, by quantity (shapes (m_k, n), (m_k,), (n,), ()), and both logit gaps (n,).
+
+    more: what `Trajectory` holds besides, such as log_attention (n, L, L).
+    """
 
     values: dict[str, Array]
     gap_signal: Array
     gap_noise: Array
+    more: dict[str, Array] = field(default_factory=dict)
 
 
 def log_sech(x: Array) -> Array:
@@ -133,12 +137,13 @@ class Recorder:
         eta = self.start.regime.eta
         reached = lambda step: step * eta if step >= 0 else math.nan  # noqa: E731
         shapes = {name: x.shape for name, x in self._before.items()}
+        more: dict[str, Any] = {name: np.stack([row.more[name] for row in self.rows]) for name in self.rows[0].more}
         values: dict[str, Any] = {name: np.stack([row.values[name] for row in self.rows]) for name in QUANTITIES}
         return Trajectory(
             regime=self.start.regime,
             simulator=simulator,
             start=self.start,
-            tau=self.grid * eta,
+            tau=np.asarray(self.grid * eta, float),
             **values,
             gap_signal=np.stack([row.gap_signal for row in self.rows]),
             gap_noise=np.stack([row.gap_noise for row in self.rows]),
@@ -150,6 +155,7 @@ class Recorder:
             times=with_measured(self.times, reached(self._t4_minus if self._failed else -1), reached(self._t4_plus)),
             noise_dominates_until=np.where(self._until >= 0, self._until * eta, np.nan),
             exact=exact,
+            **more,
         )
 
 

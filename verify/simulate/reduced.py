@@ -35,7 +35,7 @@ def simulate(start: Start, *, fault: Fault | None = None) -> Trajectory:
         NumericError: when a sign of NaN would be taken.
     """
     r = start.regime
-    if r.L != 2 or r.supports != "disjoint":
+    if not r.reducible:
         raise RegimeError(f"regime {r.name!r}: the reduced simulator is exact only for L=2 and disjoint supports; use simulator=full")
     if r.eta == 0:
         raise RegimeError(f"regime {r.name!r}: eta=0 is the limit; use simulator=flow, or give eta > 0")

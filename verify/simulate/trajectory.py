@@ -96,6 +96,11 @@ class Trajectory:
     uncertain, zero: counts of signs within their rounding bound, and of exact zeros, by quantity.
     times: named times in tau; a time that was not reached is nan. noise_dominates_until (m_k,): T_{4,s}^{(30)}.
     exact: whether the paths are piecewise linear with speeds l1, 1, 2 l1, 2, so that `at` is exact at every time.
+
+    With more than two patches the noise of a sample is its noise patch of the largest l1, the signal row that of its first signal
+    patch, and the gaps are log-odds of all signal against all noise patches; then, and under label noise, two more are recorded:
+    output_margin (T, n) = y_i f_i; log_attention (T, n, L, L), logs of the softmax outputs, query patch before key patch, with
+    the patches in the order: signal patches, noise patch of the largest l1, other noise patches.
     """
 
     regime: Regime
@@ -119,6 +124,8 @@ class Trajectory:
     noise_dominates_until: Array
     exact: bool = True
     notes: dict[str, float] = field(default_factory=dict)
+    output_margin: Array | None = None
+    log_attention: Array | None = None
 
     def __post_init__(self) -> None:
         for f in dataclasses.fields(self):
@@ -150,6 +157,8 @@ class Trajectory:
     @cached_property
     def margin(self) -> Array:
         r"""$y_i f_i$ on the grid, shape (T, n) (claims.md section 1)."""
+        if self.output_margin is not None:
+            return self.output_margin
         return output(self.gap_signal, self.gap_noise, self.value_signal[:, None], self.value_noise)
 
     @cached_property
