@@ -192,12 +192,13 @@ class ControlList(Struct):
 
 
 class BenchmarkRow(Struct):
-    """One benchmark: the median time, what it is compared with, and baseline / median."""
+    """One benchmark: the median time, the time of what it is compared with (seconds), and baseline / median."""
 
     name: str
     median_s: float
-    baseline: float | str | None
+    baseline: float | None
     ratio: float | None
+    note: str | UnsetType = UNSET
 
 
 class BenchmarkList(Struct):

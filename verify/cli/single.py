@@ -165,15 +165,15 @@ def bench(as_json: Json = False) -> int:
     """
     from verify.bench import run_benchmarks
 
-    with progress_bar("benchmarks"):
-        rows = run_benchmarks()
+    with progress_bar("benchmarks") as bar:
+        rows = run_benchmarks(bar)
     if as_json:
         print_json({"schema": VERSION, "benchmarks": rows})
         return 0
-    table = Table("benchmark", "median", "baseline", "ratio", box=box.SIMPLE_HEAD)
+    table = Table("benchmark", "median", "baseline", "ratio", "note", box=box.SIMPLE_HEAD)
     for row in rows:
-        baseline = row["baseline"]
-        shown = f"{baseline:.4g} s" if isinstance(baseline, float) else str(baseline or "–")
-        table.add_row(row["name"], f"{row['median_s']:.4g} s", shown, f"× {row['ratio']:.4g}" if row["ratio"] else "–")
+        baseline = f"{row['baseline']:.4g} s" if row["baseline"] else "–"
+        ratio = f"× {row['ratio']:.4g}" if row["ratio"] else "–"
+        table.add_row(row["name"], f"{row['median_s']:.4g} s", baseline, ratio, str(row.get("note", "")))
     out.print(table)
     return 0
