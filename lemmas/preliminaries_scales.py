@@ -65,7 +65,7 @@ def compared(scales: Scales) -> Check:
         name: ("REFUTED", f"β_ξ/β_μ = {ratio}: C.12 guarantees a noise floor of δ/(2m_kn) only, so that σ_p√s is {short} times too small")
         for name, ratio, short in [
             ("fig1", "1.3e-5", "76,000"),
-            ("trap", ".0032", "310"),
+            ("trap", ".0012", "850"),
             ("ladder-17", ".0028", "350"),
             ("ladder-33", ".0055", "180"),
             ("ladder-65", ".011", "92"),
@@ -107,7 +107,7 @@ def _(scales: Scales) -> Scales:
     control_regime="ladder-33",
     expected={
         "fig1": ("REFUTED", "β_ξ/(ηT_1σ_ps) = 2.8e-5 with the reading T_1 = 2 steps: m_v = 100, needed 1.3e11"),
-        "trap": ("REFUTED", "β_ξ/(ηT_1σ_ps) = .0053: m_v = 1e8, needed 3.6e12"),
+        "trap": ("REFUTED", "β_ξ/(ηT_1σ_ps) = .0013: m_v = 1e8, needed 5.7e13"),
     },
 )
 def stage_one_short(scales: Scales) -> Check:

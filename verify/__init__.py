@@ -34,7 +34,7 @@ from verify.regime import Regime, get
 from verify.simulate import Events, Snapshot, Trajectory, simulate, simulate_trial
 from verify.simulate.trajectory import sigmoid
 from verify.start import Start, draw, normals, stream
-from verify.stats import fit_exponent
+from verify.stats import fit_exponent, lower_bound, upper_bound
 
 __all__ = [
     "NOT_OCCURRED",
@@ -64,6 +64,7 @@ __all__ = [
     "everywhere",
     "fit_exponent",
     "get",
+    "lower_bound",
     "normals",
     "on_samples",
     "same_sign",
@@ -80,6 +81,7 @@ __all__ = [
     "times",
     "trajectory",
     "unit",
+    "upper_bound",
     "value",
     "window",
     "with_curve",

@@ -288,21 +288,23 @@ def ladder(n: int, m_k: int = 64, c_0: float = 0.01) -> Regime:
 
 
 def trap() -> Regime:
-    """sigma_0 << eta*l_i and t << l_i: the two-cycle of R.4 at h = eta*l/(sigma_0*||xi||_2) = 0.1."""
-    n, s, sigma_p = 33, 400_000, 1.0
-    sigma_0 = 1e-6
-    eta = 0.1 * sigma_0 * math.sqrt(math.pi / 2) / math.sqrt(s)
+    r"""sigma_0 << eta*l_i and t << l_i: the two-cycle of R.4 at $h=\eta\bar l/(\sigma_0\sigma_p\sqrt s)=0.02$, for 5/h steps.
+
+    A pair needs about |Q_0|/(eta*l_i), at most 4/h steps, to get there; with s = 10^6 the signals keep it there for 800,000.
+    """
+    h, n, s, sigma_p, sigma_0 = 0.02, 33, 1_000_000, 1.0, 1e-6
+    eta = h * sigma_0 * math.sqrt(math.pi / 2 / s)
     return Regime(
         name="trap",
         n=n,
         d=n * s + 1,
         s=s,
         sigma_p=sigma_p,
-        m_k=64,
+        m_k=256,
         m_v=100_000_000,
         sigma_0=sigma_0,
         eta=eta,
-        horizon=400 * eta,
+        horizon=round(5 / h) * eta,
         note="Large eta at otherwise generous parameters: C31.5 broken on purpose, for the two-cycle trap R.4.",
     )
 

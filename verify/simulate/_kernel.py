@@ -140,10 +140,13 @@ def turn_pairs(Q, K, q, k, UQ, UK, i, sb, ratio, tol, speed, turns, clock):
     n, m = Q.shape
     t = clock[STEP]
     for j in range(m):
-        dq = sign(sb * (K[i, j] - k[j]))
         pull = ratio * q[j]
-        push = pull + Q[i, j]
-        dk = sign(sb * push)
+        lead = sb * (K[i, j] - k[j])
+        push = sb * (pull + Q[i, j])
+        if UQ[i, j] * lead > 0 and UK[i, j] * push > 4 * tol * speed * abs(Q[i, j]):
+            continue  # as in odd_pairs
+        dq = sign(lead)
+        dk = sign(push)
         if dq == 0.0:
             clock[ZERO] += 1
         if dk == 0.0:
@@ -218,6 +221,8 @@ def advance(X, U, lo, hi):
 def note_crossings(X, U, side, lo, hi, crossings, clock):
     """Record the crossings in [lo, hi) after `advance`: exact times on the segment from t to t+1."""
     for p in range(lo, hi):
+        if X[p] * side[p] > 0:
+            continue
         after = sign(X[p])
         if after != 0.0 and after != side[p]:
             where = 1.0 - X[p] / U[p] if U[p] != 0.0 else 0.0
