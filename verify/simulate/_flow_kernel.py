@@ -18,7 +18,8 @@ _FAST = {"reassoc", "nsz", "contract"}
 # Rows of the table of `at` (values at ta), per sample, and of `widen` (what they give on a window): three blocks of five for the
 # sums D (of q_s) and E (of k_s; noise part, signal part): weights of F0, F1, F2 and of the remainder, and the largest weight.
 U, U1, W, W1, TU, TW, R, GAP, WD, WA, WB, LA, LB, M1 = range(14)
-D_ROW, B_ROW, A_ROW, SIGN = 0, 5, 10, 15  # SIGN: of V_i - V_mu inside the window
+# As np.int64 they are no literal types, so that a function which takes a row is compiled once.
+D_ROW, B_ROW, A_ROW, SIGN = np.int64(0), np.int64(5), np.int64(10), np.int64(15)  # SIGN: of V_i - V_mu inside the window
 LARGEST = 4
 TABLE_ROWS, WINDOW_ROWS = 14, 16
 

@@ -235,7 +235,7 @@ def run(B, n, m, l1, grid, first, t3, eps_max, out, gaps, measured, t4_30, direc
     until = 0.0  # end of the neurons' window, certified where `valid`
     valid = False
     smooth = False  # whether the window ends at the first turn of any sample
-    neuron = -1  # which neuron turns at its end
+    neuron = np.int64(-1)  # which neuron turns at its end
     size_q = 0.0
     eps = eps_max
     g = 0
@@ -261,7 +261,10 @@ def run(B, n, m, l1, grid, first, t3, eps_max, out, gaps, measured, t4_30, direc
                 counts[DOUBT_PAIRS] += doubts[0]
                 due[i] = False
                 reach[i] = min(2 * reach[i], eps_max) if code[i] == NONE else max(reach[i] / 2, min(2 * (when[i] - a) / scale, eps_max))
-        i = np.argmin(when)
+        i = 0
+        for x in range(n):
+            if when[x] < when[i]:
+                i = x
         if not valid:
             at(c, V, B[size - 1], l1, a, T)
             start = a
@@ -269,7 +272,7 @@ def run(B, n, m, l1, grid, first, t3, eps_max, out, gaps, measured, t4_30, direc
             for e in range(base, base + 2 * m):
                 if a < hold[e] < a + h:
                     h = hold[e] - a
-            neuron = -1
+            neuron = np.int64(-1)
             smooth = False
             if when[i] > a:
                 while True:
