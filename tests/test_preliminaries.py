@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -159,6 +160,17 @@ def test_supports_are_drawn_without_their_dimension() -> None:
     full = FIG1.change(n=1, s=10, d=11)
     assert set(preliminaries.supports_beside_signal(full, 0, 0).coordinates[0]) == set(range(2, 12))
     assert set(preliminaries.supports_anywhere(full, 0, 0).coordinates[0]) < set(range(1, 12))
+
+
+@pytest.mark.parametrize("count", [1, 2, 4, 5])
+def test_subsets_are_uniform(count: int) -> None:
+    # Chi-square over all subsets of 5 integers, 4,000 draws: a false alarm at 1e-4 per case.
+    rng = np.random.default_rng(count)
+    drawn = [tuple(preliminaries.distinct(rng, 5, count).tolist()) for _ in range(4000)]
+    subsets = list(combinations(range(5), count))
+    counts = [drawn.count(subset) for subset in subsets]
+    assert sum(counts) == 4000
+    assert len(subsets) == 1 or stats.chisquare(counts).pvalue > 1e-4
 
 
 def test_beyond_64_bits_supports_are_not_drawn() -> None:
