@@ -24,16 +24,14 @@ class SignGD(torch.optim.Optimizer):
     Args:
         params: tensors or (name, tensor) pairs; names make errors readable.
         lr: the step size eta.
-        rate: a factor of the step by coordinate (the weights' last axis), for weights that stand for several (R.1b).
 
     Raises:
         NumericError: on a NaN gradient, with the step and the tensor's name. (torch.sign(nan) is 0, which would hide it.)
     """
 
-    def __init__(self, params: Iterable[Any], lr: float, rate: Tensor | None = None) -> None:
+    def __init__(self, params: Iterable[Any], lr: float) -> None:
         super().__init__(params, {"lr": lr})
         self.taken = 0
-        self.rate = rate
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
@@ -50,9 +48,26 @@ class SignGD(torch.optim.Optimizer):
                 # A sum is ten times faster than a search, and is NaN if any entry is (or if infinities cancel).
                 if torch.isnan(weight.grad.sum()) and torch.isnan(weight.grad).any():
                     raise NumericError(self.taken, name)
-                step = torch.sign(weight.grad)
-                weight.add_(step if self.rate is None else step * self.rate, alpha=-group["lr"])
+                weight.add_(torch.sign(weight.grad), alpha=-group["lr"])
         self.taken += 1
+        return loss
+
+
+class Adam(torch.optim.Adam):
+    """torch's Adam with epsilon = 0, where a step of 0/0 (no gradient so far) is 0."""
+
+    def __init__(self, params: Iterable[Any], lr: float) -> None:
+        super().__init__(params, lr=lr, eps=0.0)
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+        """One update; returns the closure's loss, if a closure is given."""
+        weights = [w for group in self.param_groups for w in group["params"]]
+        before = [w.clone() for w in weights]
+        loss = super().step(closure)
+        for weight, old in zip(weights, before, strict=True):
+            if state := self.state.get(weight):
+                weight.copy_(torch.where(state["exp_avg_sq"] == 0, old, weight))
         return loss
 
 

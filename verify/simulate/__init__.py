@@ -1,4 +1,4 @@
-"""The three simulators behind one call: full (torch, the truth), reduced (exact, finite eta), flow (the limit eta -> 0)."""
+"""The simulators behind one call: full (torch, the truth), reduced (exact, finite eta), flow (the limit eta -> 0), gram (for GD)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,11 @@ def simulate(start: Start, simulator: str | None = None, **options: Any) -> Traj
         from verify.simulate import full
 
         return full.simulate(start, **options)
-    raise RegimeError(f"unknown simulator {name!r}; known: full, reduced, flow")
+    if name == "gram":
+        from verify.simulate import gram
+
+        return gram.simulate(start, **options)
+    raise RegimeError(f"unknown simulator {name!r}; known: full, reduced, flow, gram")
 
 
 def simulate_trial(regime: Regime, root: int, trial: int, simulator: str | None = None) -> Trajectory:

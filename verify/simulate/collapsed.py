@@ -2,39 +2,41 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import torch
 from torch import Tensor
 
 from verify.data import Data, draw_touched
 from verify.model import Transformer
 from verify.optim import SignGD
-from verify.simulate.full import View, complete, one_thread, train
+from verify.simulate.full import Gradient, MakeOptimizer, View, complete, one_thread, train
 from verify.simulate.trajectory import Trajectory
 from verify.start import Start
 
 
-def simulate(start: Start) -> Trajectory:
-    r"""SignGD on collapsed coordinates over the regime's horizon, from the weights that the full simulator would begin with.
+def simulate(start: Start, *, gradient: Gradient = "closed", optimizer: MakeOptimizer = SignGD) -> Trajectory:
+    r"""Training on collapsed coordinates over the regime's horizon, from the weights that the full simulator would begin with.
 
     The coordinates C that sample i alone touches, each with one value $x_c$ in all patches that have it, move as one: the gradient
-    there is a common coefficient times $x_c$, so $u = \sum_{c\in C} w_cx_c$ moves by $\eta\sum_{c\in C}|x_c|$ in the sign of the
-    coefficient. It is a weight at a coordinate whose datum is 1, with its own step size. Coordinate 1 and shared coordinates stay.
-    f sees W_V only through the mean of each head, whose rows move alike: one row per head is left.
+    there is a common coefficient times $x_c$, so SignGD moves $\sum_{c\in C} w_cx_c$ by $\eta\sum_{c\in C}|x_c|$ in the sign of the
+    coefficient. So would one weight $\sum_C w_cx_c/\sum_C|x_c|$ at a coordinate with the datum $\sum_C|x_c|$. It holds for every
+    optimizer whose step ignores the scale of a coordinate's gradients (Adam with epsilon = 0: R.1d). Coordinate 1 and shared
+    coordinates stay. f sees W_V only through the mean of each head, whose rows move alike: one row per head is left.
+
+    Args:
+        gradient, optimizer: as for `full.simulate`.
 
     Raises:
         RegimeError: where the weights or the data do not fit in memory, or eta = 0.
         NumericError: when a sign of NaN would be taken.
     """
     data, _ = draw_touched(start.regime, start.root, start.trial)
-    small, rate, onto = collapse(data)
+    small, onto = collapse(data)
     model = collapsed_weights(complete(start, data), onto)
-    return train(start, model, small, optimizer=partial(SignGD, rate=rate), view=View(data), simulator="reduced")
+    return train(start, model, small, gradient=gradient, optimizer=optimizer, view=View(data), simulator="reduced")
 
 
-def collapse(data: Data) -> tuple[Data, Tensor, Tensor]:
-    """The samples on collapsed coordinates (k), the step size of each in units of eta (k,), and the map onto them (d, k).
+def collapse(data: Data) -> tuple[Data, Tensor]:
+    """The samples on collapsed coordinates (k), and the map onto them (d, k).
 
     A weight vector w (d,) becomes `w @ onto`; the first coordinate stays the signal's.
     """
@@ -52,11 +54,13 @@ def collapse(data: Data) -> tuple[Data, Tensor, Tensor]:
     index[alone] = kept + classes
     size = int(index.max()) + 1
     weight = torch.where(alone, value, 1.0)
-    onto = torch.sparse_coo_tensor(torch.stack([torch.arange(d), index]), weight, (d, size), check_invariants=False).coalesce()
-    rate = torch.zeros(size, dtype=torch.float64).index_add(0, index, weight.abs())
+    length = torch.zeros(size, dtype=torch.float64).index_add(0, index, weight.abs())
+    onto = torch.sparse_coo_tensor(
+        torch.stack([torch.arange(d), index]), weight / length[index], (d, size), check_invariants=False
+    ).coalesce()
     x = torch.zeros((n, L, size), dtype=torch.float64)
-    x[:, :, index] = torch.where(alone, touched.double(), data.x)
-    return Data(x, data.y, data.is_signal, data.mislabelled), rate, onto
+    x[:, :, index] = torch.where(alone, touched * length[index], data.x)
+    return Data(x, data.y, data.is_signal, data.mislabelled), onto
 
 
 @one_thread()
