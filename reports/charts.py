@@ -10,8 +10,8 @@ from markupsafe import Markup, escape
 from verify.notation import text
 
 Scale = Callable[[float], float]
-WIDTH, HEIGHT = 420, 216
-LEFT, RIGHT, TOP, BOTTOM = 50, 12, 34, 36
+WIDTH, HEIGHT = 360, 200
+LEFT, RIGHT, TOP, BOTTOM = 46, 10, 34, 36
 _SUPER = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
