@@ -166,7 +166,7 @@ def test_a_killed_parent_leaves_no_workers(tmp_path: Path) -> None:
     _wait(lambda: not any(Path(f"/proc/{worker}").exists() for worker in workers))
 
 
-def _wait(ready: Any, seconds: float = 120) -> None:
+def _wait(ready: Any, seconds: float = 300) -> None:
     end = time.monotonic() + seconds
     while not ready():
         assert time.monotonic() < end, "waited too long"
