@@ -82,6 +82,12 @@ def _linear_band(tr: Trajectory) -> tuple[float, float]:
     source="Lemma 4.4 (2), Lemma E.12, Eqs. (24)-(25)",
     conditions=["sample_size", "noise_strength"],
     depends_on=["E.12", "E.11", "E.5", "C.8", "E.7", "S.update"],
+    expected={
+        "fig1": (
+            "REFUTED",
+            "the windows collapse: T_3 = 40 steps is only 4 T_2, so the ratio has not settled; 18 % of the neurons are in the band",
+        ),
+    },
 )
 def signals_linear(tr: Trajectory) -> Check:
     r"""For $D_s\ge1$: $\langle w_{Q,s},\mu\rangle\operatorname{sgn}(\sum_iK_{s,i})/(\eta t)\in[1-1/C_3-2T_2/T_3,\,1+1/C_3]$ on $[T_3,T_4^-]$ (24), and the same for $-\langle w_{K,s},\mu\rangle\operatorname{sgn}(\sum_iQ_{s,i})$ on $[T_3,T_{4,s}^{(30)}]$ (25); hence opposite signs.
@@ -186,6 +192,12 @@ def _(tr: Trajectory) -> Trajectory:
     conditions=["sample_size"],
     depends_on=["E.23"],
     units="(first wrong step − T_{4,s}^{(30)})/T_{4,s}^{(30)}",
+    expected={
+        "ladder-64-mk16": (
+            "INCONCLUSIVE",
+            "15 of 120 trials: at m_k = 16 single neurons turn up to 2 % before their T_{4,s}^{(30)}; the rate is near δ",
+        ),
+    },
 )
 def key_signal_steady(tr: Trajectory) -> Check:
     r"""On $[T_3,T_{4,s}^{(30)}]$, for $D_s\ge1$: $\langle w_{K,s},\mu\rangle$ moves by $-\eta\operatorname{sgn}\sum_iQ_{s,i}(T_2)$ at each step.

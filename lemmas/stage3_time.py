@@ -158,6 +158,13 @@ def _(tr: Trajectory) -> Trajectory:
     source="Lemma 4.5 (1)",
     conditions=["noise_strength", "sparsity"],
     depends_on=["E.21", "E.25", "E.14"],
+    expected={
+        "fig1": ("REFUTED", "l_i spreads by 12 % at s = 40, its square by 24 %: 41 % of the samples are in the band"),
+        "ladder-33": (
+            "INCONCLUSIVE",
+            "5 of 120 trials: the largest of 33 norms is up to 7 % above the mean, and T_3 still sees the initial values",
+        ),
+    },
 )
 def noise_row_decays(tr: Trajectory) -> Check:
     r"""On $[T_3,T_4^-]$: $\log(s_{i,22}/s_{i,21})=m_k(\bar l\eta t)^2\cdot[0.75,1.25]$ for all $i$; at $T_4^-$: $\min_is_{i,21}\,\sigma_ps\in[0.5,0.8]$ and $\max_is_{i,21}\,\sigma_ps\le7$.
@@ -190,6 +197,12 @@ def _(tr: Trajectory) -> Trajectory:
     conditions=["learning_rate"],
     depends_on=["S.update", "C.4", "E.12", "E.17", "E.18"],
     units="slack ratio; sign parts: (first crossing − end)/end",
+    expected={
+        "ladder-33": (
+            "INCONCLUSIVE",
+            "2 of 120 trials: a key signal with D_s = 1 turns at about T_4^-/2 and crosses zero before T_4^+; the rest holds",
+        ),
+    },
 )
 def path_length(tr: Trajectory) -> Check:
     r"""For $t\ge T_4^-$: $\big||Q(t)|-|Q(T_4^-)|\big|\le\eta l_i(t-T_4^-)$, the same for $K$; so unaligned key noise keeps its sign until $2T_4^-$, and $\langle w_{K,s},\mu\rangle$ its sign on $[T_4^-,T_4^+]$ ($D_s\ge1$).

@@ -43,6 +43,10 @@ def binomial_centre(r: Regime) -> float:
     conditions=["sample_size", "key_width"],
     depends_on=["E.6", "E.9", "E.11"],
     inputs=[TRAJECTORY, custom(lambda regime, root, trial: binomial_centre(regime))],
+    expected={
+        "fig1": ("REFUTED", "votes are dependent at fig1 (E.6.independence): the mean share is 0.69-0.73, not 0.589"),
+        "ladder-65": ("INCONCLUSIVE", "2 of 120 trials: about 133 would decide; the Hoeffding radius is nearly attained"),
+    },
 )
 def half_aligned(tr: Trajectory, centre: float) -> Check:
     r"""At $T_4^-$, for all $i$: $\big|\#\{s:\operatorname{sgn}Q_{s,i}=\operatorname{sgn}q_s\}-m_k(\tfrac12+\tfrac1{\sqrt{2\pi n}})\big|\le\sqrt{m_k\log(2n/\delta)/2}$.
@@ -117,6 +121,12 @@ def aligned_query_grows(tr: Trajectory) -> Check:
     conditions=["noise_strength"],
     depends_on=["E.27", "E.29", "E.12", "E.17", "E.18", "E.19"],
     units=GROWTH_UNITS,
+    expected={
+        "ladder-64-mk16": (
+            "INCONCLUSIVE",
+            "2 of 120 trials: pairs of tied neurons (D_s = 0) whose small key noise turns; 133 trials would decide",
+        ),
+    },
 )
 def aligned_key_grows(tr: Trajectory) -> Check:
     r"""On $[T_4^-,T_4^+]$: $\langle w_{K,s},y_i\xi_i\rangle$ moves by $\eta l_i\operatorname{sgn}q_s$ at each step, for all aligned pairs.
@@ -136,6 +146,16 @@ def aligned_key_grows(tr: Trajectory) -> Check:
     conditions=["noise_strength", "key_width"],
     depends_on=["E.27", "E.29", "E.12", "E.17", "E.18", "E.19"],
     units=GROWTH_UNITS,
+    expected={
+        "fig1": (
+            "INCONCLUSIVE",
+            "2 of 120 trials: T_4^+ is 1.7-2.2 T_4^- there, so that unaligned query noise may turn before it; 133 trials would decide",
+        ),
+        "ladder-64-mk16": (
+            "VACUOUS",
+            "G occurs in 7 of 120 trials at m_k = 16 (it needs m_k ≥ 9.5 log(2n/δ) = 68); no violation where it did",
+        ),
+    },
 )
 def unaligned_query_grows(tr: Trajectory) -> Check:
     r"""Given G, on $[T_4^-,T_4^+]$: $\langle w_{Q,s},y_i\xi_i\rangle$ moves by $-\eta l_i\operatorname{sgn}q_s$ at each step, for all unaligned pairs.
@@ -207,6 +227,13 @@ _plant(value_noise_linear, "value noise turned round", "value_noise")
     source="Lemma E.36, Eq. (43)",
     conditions=["noise_strength", "key_width"],
     depends_on=["E.27", "E.29", "E.12"],
+    expected={
+        "fig1": ("REFUTED", "T_4^+/T_4^- is 1.7-2.2 at fig1"),
+        "ladder-64-mk16": (
+            "VACUOUS",
+            "G occurs in 7 of 120 trials at m_k = 16 (it needs m_k ≥ 9.5 log(2n/δ) = 68); no violation where it did",
+        ),
+    },
 )
 def signal_takes_over(tr: Trajectory) -> Check:
     r"""Given G: $T_4^+\le(1+\theta_c)T_4^-$ (43), and on $[T_4^+,(2-\theta_c)T_4^-]$ unaligned key noise moves by $\eta l_i\operatorname{sgn}q_s$ at each step.
@@ -282,6 +309,17 @@ def _(tr: Trajectory) -> Trajectory:
     conditions=["noise_strength", "key_width"],
     depends_on=["E.38", "E.39"],
     units="((2+θ_c)T_4^- − first crossing)/((2+θ_c)T_4^-)",
+    expected={
+        "fig1": ("REFUTED", "the last key noise crosses at 2.2-3.75 T_4^-: signal takes over late at fig1"),
+        "ladder-33": (
+            "REFUTED",
+            "69 of 120 trials: the last key noise crosses at up to 2.35 T_4^- at n = 33, where norms spread by 2.3 %; from n = 65 on none is late",
+        ),
+        "ladder-64-mk16": (
+            "VACUOUS",
+            "G occurs in 7 of 120 trials at m_k = 16 (it needs m_k ≥ 9.5 log(2n/δ) = 68); no violation where it did",
+        ),
+    },
 )
 def key_flips_in_time(tr: Trajectory) -> Check:
     r"""Given G, each unaligned pair's $\langle w_{K,s},y_i\xi_i\rangle$ has crossed zero by $(2+\theta_c)T_4^-$.
