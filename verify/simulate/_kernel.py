@@ -95,9 +95,9 @@ def weigh(z, V, table):
             table[W_B, i] = common * table[P_B, i] * math.exp(table[X_B, i] - drop - top)
 
 
-@njit(cache=True, fastmath=_FAST)
+@njit(cache=True)
 def weighted_sum(X, table, row, sums, which):
-    """sums[which, s] = sum_i table[row, i] X[i, s]."""
+    """sums[which, s] = sum_i table[row, i] X[i, s], without fused products, so that terms that cancel give 0 and the signal rests."""
     n, m = X.shape
     for j in range(m):
         sums[which, j] = 0.0

@@ -16,6 +16,9 @@ from verify.simulate.trajectory import QUANTITIES, Trajectory, grid_steps, with_
 from verify.start import Array, Start
 from verify.times import T3, formula_times
 
+LOG_ROWS = 8192
+"""Events for which there is room at first; a log that fills up is doubled and the run goes on."""
+
 
 @dataclass(frozen=True)
 class Fault:
@@ -51,7 +54,7 @@ def simulate(start: Start, *, fault: Fault | None = None) -> Trajectory:
     clock[_kernel.OPEN_30] = m
     until = np.column_stack([np.full(m, -1.0), np.zeros(m)])
     states, gaps, first = np.empty((len(grid), state.size)), np.empty((2, len(grid), n)), np.empty(state.size)
-    logs = [np.empty((max(4096, 2 * state.size), 3)) for _ in range(2)]
+    logs = [np.empty((max(LOG_ROWS, 2 * state.size), 3)) for _ in range(2)]
     step_t3 = math.ceil(times[T3] / r.eta * (1 - 1e-12))
     views = (state, increment, np.sign(state), *_views(state, n, m), *_views(increment, n, m)[:4])
     scratch = (np.empty((4, n)), np.empty((_kernel.SAMPLE_ROWS, n)), np.empty((2, m)))
