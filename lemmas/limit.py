@@ -47,7 +47,6 @@ def too_long(regime: Regime) -> str | None:
     home=["fig1"],
     inputs=[trajectory("flow"), custom(discrete_run)],
     undefined=too_long,
-    suite="full",
     units="(5 − distance/(ηl_i))/5",
     constants={"h": STRIDE, "distance": WITHIN, "median": MEDIAN, "excluded": CLOSE, "until": UNTIL},
 )
@@ -63,7 +62,7 @@ def follows_the_flow(flow: Trajectory, discrete: Trajectory) -> Check:
     Source: Section 2 of claims.md (R.5).
     """
     end = min(UNTIL * flow.time(times.T4_MINUS), discrete.end)
-    at = discrete.tau[discrete.tau <= end][::4]
+    at = discrete.tau[discrete.tau <= end][::8]
     unit = discrete.regime.eta * flow.l1
     distance = np.zeros((len(at), *discrete.query_noise.shape[1:]))
     signals = np.zeros((len(at), discrete.query_signal.shape[1]))
