@@ -147,6 +147,13 @@ def _y_axis(scale: Margins, x0: float, x1: float, name: str, bottom: float) -> l
     return out
 
 
+def _margin_name(units: str, scale: Margins) -> str:
+    words = f"margin ({units}{', signed log scale' if scale.signed_log else ''})"
+    if len(words) <= 56:
+        return words
+    return "margin (unit: see “Measured”" + (", signed log scale)" if scale.signed_log else ")")
+
+
 def log_axis(low: float, high: float, x: Scale, y: float, name: str, width: int) -> list[str]:
     major, minor = log_ticks(low, high)
     out = [f'<path class="axis" d="M{coordinate(x(low))} {coordinate(y)}H{coordinate(x(high))}"/>']
@@ -178,14 +185,14 @@ def curve_chart(curve: dict, times: dict[str, float | None], units: str) -> Mark
         return x0 + (math.log(t) - a) / (b - a) * (x1 - x0)
 
     y = Margins([v for row in series.values() for v in row if v is not None], y0, y1)
-    body = _y_axis(y, x0, x1, f"margin ({units}{', signed log scale' if y.signed_log else ''})", y0)
+    body = _y_axis(y, x0, x1, _margin_name(units, y), y0)
     body += _stage_marks(times, low, high, x, y0, y1, x1)
     at = [x(tau[k]) for k in kept]
     upper = [(p, y(v)) for p, v in zip(at, series["high"], strict=True) if v is not None]
     lower = [(p, y(v)) for p, v in zip(at, series["low"], strict=True) if v is not None]
     if upper and lower:
         body.append(f'<path class="band" d="{path([*upper, *reversed(lower)])}Z"/>')
-    for key in ("worst", "median"):
+    for key in ("median", "worst"):
         line = [None if v is None else (p, y(v)) for p, v in zip(at, series[key], strict=True)]
         body.append(f'<path class="{key}" d="{path(line)}"/>')
     body += log_axis(low, high, x, y0, "τ = ηt (log scale)", WIDTH)
@@ -253,7 +260,6 @@ def histogram(margins: Sequence[float | None], units: str) -> Markup:
             body.append(f'<path class="axis" d="M{coordinate(at)} {coordinate(y0)}v5"/>')
             body.append(label(at, y0 + 17, words))
             last = at + 3.2 * len(words) + 4
-    name = f"margin ({units}{', signed log scale' if scale.signed_log else ''})"
-    body.append(label((x0 + x1) / 2, y0 + 31, name, css="name"))
+    body.append(label((x0 + x1) / 2, y0 + 31, _margin_name(units, scale), css="name"))
     bad = sum(v <= 0 for v in values)
     return frame(f"Histogram of {len(values)} margins; {bad} at or below zero", width, height, body, "hist")
