@@ -12,6 +12,7 @@ from verify import (
     Regime,
     Snapshot,
     Trajectory,
+    any_context,
     claim,
     constants,
     slack_below,
@@ -40,6 +41,7 @@ def linear_ratio(at: Snapshot, r: Regime) -> Any:
     source="Lemma 4.1 (1)",
     conditions=["sparsity"],
     depends_on=["S.update", "C.4", "C.7"],
+    undefined=any_context,
 )
 def value_noise_linear(tr: Trajectory) -> Check:
     r"""For $t\ge T_1$ and all $i$: $\langle v,y_i\xi_i\rangle=\Theta(\eta\sigma_pst)$, read as $V_i(t)/(2\bar l\eta t)\in[\tfrac12,2]$.
@@ -102,6 +104,7 @@ def _(tr: Trajectory) -> Trajectory:
     source="Lemma 4.1 (2)",
     conditions=["noise_strength"],
     depends_on=["4.1.1"],
+    undefined=any_context,
 )
 def value_signal_small(tr: Trajectory) -> Check:
     r"""For $t\ge T_1$ and all $i$: $|\langle v,\mu\rangle|=o(1)\,\langle v,y_i\xi_i\rangle$, read as $|V_\mu|\le p\,V_i$.

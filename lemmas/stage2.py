@@ -13,6 +13,7 @@ from verify import (
     Check,
     Snapshot,
     Trajectory,
+    any_context,
     both,
     claim,
     constants,
@@ -52,6 +53,7 @@ def near_tie(tr: Trajectory) -> Mask:
     conditions=["sparsity", "noise_strength", "learning_rate"],
     depends_on=["E.1", "E.2", "E.3"],
     units="min(|Q|,|K|) in ηl_i, signed by agreement",
+    undefined=any_context,
 )
 def signs_align(tr: Trajectory) -> Check:
     r"""At $T_2^{\mathrm{SGN}}$, $\operatorname{sgn}\langle w_{Q,s}, y_i\xi_i\rangle = \operatorname{sgn}\langle w_{K,s}, y_i\xi_i\rangle$ for all $s$, $i$.
@@ -84,6 +86,7 @@ def common_sign(tr: Trajectory, expected: Array) -> Array:
     source="Lemma 4.2 (1)",
     conditions=["sparsity", "noise_strength", "learning_rate"],
     depends_on=["E.1", "E.2", "E.3"],
+    undefined=any_context,
     units="min(|Q|,|K|) in ηl_i, signed by agreement with the initial sign",
     expected={"fig1": ("INCONCLUSIVE", "91.7 % of such pairs keep their sign, at the limit of 90 %: 17 of 120 trials are below it")},
 )

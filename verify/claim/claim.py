@@ -64,6 +64,16 @@ class Control:
     truth: bool = False
 
 
+def two_patches(regime: Regime) -> str | None:
+    """Where a statement makes no sense unless its claim says otherwise: it speaks of one signal and one noise patch."""
+    return None if regime.L == 2 else f"the statement is about one signal and one noise patch, L = 2 (given L = {regime.L})"
+
+
+def any_context(regime: Regime) -> str | None:
+    """For statements that make sense in longer contexts too, read there for the noise patch of the largest 1-norm."""
+    return None
+
+
 @dataclass
 class Claim:
     """One statement. Built by `@claim(...)`; see `verify.claim.claim.claim` for the meaning of the fields."""
@@ -86,7 +96,7 @@ class Claim:
     suite: Literal["default", "full"] = "default"
     bound: Callable[[Regime], float] = lambda regime: DELTA
     exact: Callable[[Regime], float | None] = lambda regime: None
-    undefined: Callable[[Regime], str | None] = lambda regime: None
+    undefined: Callable[[Regime], str | None] = two_patches
     trivial: Callable[[Regime], str | None] = lambda regime: None
     control_regime: str | None = None
     controls: list[Control] = field(default_factory=list)
@@ -186,7 +196,7 @@ def claim(
         home: regimes it is judged in when none are asked for (default: those of the suite).
         rungs, trials_per_rung: the regimes of a scaling claim.
         bound(regime): allowed violation probability. exact(regime): exact violation probability, or None.
-        undefined(regime): why the statement makes no sense there, or None.
+        undefined(regime): why the statement makes no sense there, or None (default: where L > 2; see `any_context`).
         trivial(regime): why the stated bound says nothing there (an interval that contains all values), or None.
     """
 
