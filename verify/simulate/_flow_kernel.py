@@ -196,7 +196,7 @@ def safe_step(f0, f1, f2, dev, h):
 def sum_series(B, S, b, s, t, h, out, row, F, size):
     """Taylor rows of sum_i weight_i(t) (B_i - b)(t) for all neurons: F[0..2] coefficients, F[3] bound of the remainder.
 
-    size[i]: the largest |B_i - b| of sample i on the window.
+    F[4], F[5]: smallest and largest SIGN_i (B_i - b) on the window. size[i]: the largest |B_i - b| of sample i.
     """
     n, m = B.shape
     for j in range(m):
@@ -204,21 +204,27 @@ def sum_series(B, S, b, s, t, h, out, row, F, size):
         F[1, j] = 0.0
         F[2, j] = 0.0
         F[3, j] = 0.0
+        F[4, j] = np.inf
+        F[5, j] = -np.inf
     for i in range(n):
         p0 = out[row, i]
         p1 = out[row + 1, i]
         p2 = out[row + 2, i]
         p3 = out[row + 3, i]
+        sign = out[SIGN, i]
         most = 0.0
         for j in range(m):
             r = S[i, j] - s[j]
             y = B[i, j] - b[j] + r * t
-            z = max(abs(y), abs(y + r * h))
+            z = y + r * h
+            large = max(abs(y), abs(z))
             F[0, j] += p0 * y
             F[1, j] += p1 * y + p0 * r
             F[2, j] += p2 * y + p1 * r
-            F[3, j] += p3 * z
-            most = max(most, z)
+            F[3, j] += p3 * large
+            F[4, j] = min(F[4, j], min(sign * y, sign * z))
+            F[5, j] = max(F[5, j], max(sign * y, sign * z))
+            most = max(most, large)
         size[i] = most
 
 

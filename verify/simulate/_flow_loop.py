@@ -15,6 +15,7 @@ from verify.simulate._flow_kernel import (
     B_ROW,
     D_ROW,
     LARGEST,
+    SIGN,
     TABLE_ROWS,
     WINDOW_ROWS,
     R,
@@ -106,25 +107,28 @@ def first_sides(Q, K, q, k, sb, T, side, F, zeros, out, cubic):
 
 
 @njit(cache=True)
-def certify(Q, SQ, K, SK, q, Sq, k, Sk, side, hold, a, h, out, cubic, F2, F, zeros, size_K, size_Q, slack, found):
+def certify(Q, SQ, K, SK, q, Sq, k, Sk, side, hold, a, h, out, cubic, F2, zeros, size_K, size_Q, slack, found):
     """Try to certify every neuron's direction on [a, a+h]. side, hold, slack: of q_s (m), then of k_s (m).
 
     slack: by how much each sum stays away from 0; inf where all its terms have one sign. found: neurons that are left open.
     Returns their number.
     """
     n, m = Q.shape
-    used = 0
     sum_series(K, SK, k, Sk, a, h, out, D_ROW, F2, size_K)
     for j in range(m):
         s = side[j]
         slack[j] = lowest(s * F2[0, j], s * F2[1, j], s * F2[2, j], F2[3, j] + cubic[0], h)
+        if (s > 0.0 and F2[4, j] > 0.0) or (s < 0.0 and F2[5, j] < 0.0):
+            slack[j] = np.inf
     sum_series(Q, SQ, zeros, zeros, a, h, out, B_ROW, F2, size_Q)
     p0 = p1 = p2 = p3 = 0.0
+    common = 0.0
     for i in range(n):
         p0 += out[A_ROW, i]
         p1 += out[A_ROW + 1, i]
         p2 += out[A_ROW + 2, i]
         p3 += out[A_ROW + 3, i]
+        common += out[SIGN, i]
     for j in range(m):
         s = -side[m + j]
         x = q[j] + Sq[j] * a
@@ -132,16 +136,16 @@ def certify(Q, SQ, K, SK, q, Sq, k, Sk, side, hold, a, h, out, cubic, F2, F, zer
         dev = F2[3, j] + p3 * max(abs(x), abs(x + r * h)) + cubic[1]
         f2 = s * (F2[2, j] + p2 * x + p1 * r)
         slack[m + j] = lowest(s * (F2[0, j] + p0 * x), s * (F2[1, j] + p1 * x + p0 * r), f2, dev, h)
+        z = s * min(common * x, common * (x + r * h)) if s > 0.0 else s * max(common * x, common * (x + r * h))
+        if abs(common) == n and z > 0.0 and ((s > 0.0 and F2[4, j] > 0.0) or (s < 0.0 and F2[5, j] < 0.0)):
+            slack[m + j] = np.inf
+    used = 0
     for e in range(2 * m):
         if hold[e] > a:
             slack[e] = np.inf
         elif not slack[e] > 0.0:
-            how = neuron_certain(e < m, e % m, side[e], Q, SQ, K, SK, q, Sq, k, Sk, a, h, out, cubic, F)
-            if how == 0:
-                found[used] = e
-                used += 1
-            else:
-                slack[e] = np.inf if how == 2 else 0.0
+            found[used] = e
+            used += 1
     return used
 
 
@@ -202,7 +206,7 @@ def run(B, n, m, l1, grid, first, t3, eps_max, out, gaps, measured, t4_30, direc
     c = np.empty((n, 6))
     T, T2 = np.empty((TABLE_ROWS, n)), np.empty((TABLE_ROWS, n))
     win, win2 = np.empty((WINDOW_ROWS, n)), np.empty((WINDOW_ROWS, n))
-    F2 = np.empty((4, m))
+    F2 = np.empty((6, m))
     F, r = np.empty(5), np.empty(5)
     cubic, shared = np.empty(2), np.empty(4)
     none = np.zeros(m)
@@ -278,7 +282,7 @@ def run(B, n, m, l1, grid, first, t3, eps_max, out, gaps, measured, t4_30, direc
                 while True:
                     widen(c, T, l1, h, win, cubic)
                     n_open = certify(
-                        *(Q, SQ, K, SK, q, Sq, k, Sk, side[base:], hold[base:], a, h, win, cubic, F2, F, none),
+                        *(Q, SQ, K, SK, q, Sq, k, Sk, side[base:], hold[base:], a, h, win, cubic, F2, none),
                         *(size_K, size_Q, slack, found),
                     )
                     if n_open <= 1 or h <= EPS_MIN * scale:
