@@ -73,3 +73,46 @@ def test_theory_boundary_of_noise_strength_is_the_clause() -> None:
     base = get("ladder-33")  # sits on the boundary of C31.2: sigma_p = d^{-1/4} n^3 = n = 33
     found = {t["part"]: t["value"] for t in theory_boundary(base, Axis("sigma_p", 3.3, 330.0, log=True))}
     assert found["noise_strength"] == pytest.approx(33, rel=1e-6)
+
+
+def test_command_finds_where_weak_noise_breaks_sign_alignment(capsys) -> None:
+    """At fig1, 4.2 holds with sigma_p = 0.4 and fails when signal dominates; the output fits its schema."""
+    import json
+
+    import msgspec
+
+    from verify.cli.app import invoke
+    from verify.schema import ProbeResult
+
+    call = ["probe", "4.2", "--vary", "sigma_p=0.004:0.4:log", "--regime", "fig1", "--set", "horizon=0.0012", "--json"]
+    assert invoke(call) == 0
+    found = json.loads(capsys.readouterr().out)
+    msgspec.convert(found, ProbeResult)
+    assert found["verdicts"][0]["verdict"] == "REFUTED"
+    assert found["verdicts"][-1]["verdict"] == "SUPPORTED"
+    low, high = found["interval"]
+    assert 0.004 <= low < high <= 0.4
+    assert "holds down to sigma_p" in found["text"]
+
+
+def test_command_is_deterministic(capsys) -> None:
+    from verify.cli.app import invoke
+
+    printed = []
+    for _ in range(2):
+        call = ["probe", "4.2", "--vary", "sigma_p=0.004:0.4:log", "--vary", "m_k=4:20", "--regime", "fig1", "--set", "horizon=0.0012"]
+        assert invoke([*call, "--budget", "60", "--json"]) == 0
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1]
+    assert '"the budget of 60 trials is spent"' in printed[0]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [["4.2", "--vary", "nope=1:2"], ["D.1", "--vary", "eta=1e-5:1e-3"], ["4.2", "--vary", "eta=1:2", "--budget", "0"], ["4.2"]],
+)
+def test_wrong_calls_exit_2(wrong: list[str], capsys) -> None:
+    from verify.cli.app import invoke
+
+    assert invoke(["probe", *wrong]) == 2
+    assert "Traceback" not in capsys.readouterr().err

@@ -208,12 +208,30 @@ class BenchmarkList(Struct):
     benchmarks: list[BenchmarkRow]
 
 
-class ProbeResult(Struct):
-    """verify probe --json: where a claim stops being true."""
+class ProbePoint(Struct):
+    """One judged point; the reason says why it is undecided."""
 
-    boundary: list[Any]
-    interval: list[Any]
-    verdicts: list[Any]
+    values: dict[str, float]
+    verdict: Verdict
+    n: int
+    violations: int
+    reason: str
+
+
+class ProbeResult(Struct):
+    """verify probe --json: where a claim stops being true (boundary and interval are empty where none was found)."""
+
+    schema: Version
+    claim: Label
+    regime: str
+    root_seed: int
+    delta: float
+    boundary: list[float]
+    interval: list[float]
+    theory: list[dict[str, Any]]
+    text: str
+    verdicts: list[ProbePoint]
+    trials: int
 
 
 SHAPES: dict[str, type[Struct]] = {

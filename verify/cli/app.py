@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from verify.cli import catalogue, planted, running, single
+from verify.cli import catalogue, planted, probing, running, single
 from verify.cli.console import Interrupted, fail, say
 from verify.errors import VerifyError
 
@@ -34,6 +34,7 @@ app.command("replay")(single.replay)
 app.command("figure")(single.figure)
 app.command("bench")(single.bench)
 app.command("controls")(planted.controls)
+app.command("probe")(probing.probe)
 
 _UsageError: Any = typer.BadParameter.__mro__[1]  # the same class whether typer brings its own click or imports one
 

@@ -43,12 +43,13 @@ def replay(
     elif c.rungs:
         _replay_rungs(c, root_seed, seed)
     else:
-        where = changed(regime, change) if regime else _first_regime(c, change)
+        where = changed(regime, change) if regime else first_regime(c, change)
         _replay_trial(c, Trial(where, root_seed, seed))
     return 0
 
 
-def _first_regime(c: Claim, change: dict[str, Any]) -> Regime:
+def first_regime(c: Claim, change: dict[str, Any]) -> Regime:
+    """The first regime of the default suite, or home, in which the claim makes sense."""
     regimes = [changed(name, change) for name in c.home or SUITES["default"]]
     return next((r for r in regimes if c.undefined(r) is None), regimes[0])
 
