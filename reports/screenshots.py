@@ -34,6 +34,7 @@ def shoot(page_file: Path, out: Path, *, open_cards: int = 6) -> list[Path]:
         for size, (width, height) in SIZES.items():
             for scheme in ("light", "dark"):
                 page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme, reduced_motion="reduce")
+                page.set_default_timeout(120_000)  # a whole page on a busy machine takes its time
                 page.goto(page_file.resolve().as_uri())
                 page.evaluate("n => [...document.querySelectorAll('details.card')].slice(0, n).forEach(d => d.open = true)", open_cards)
                 total = page.evaluate("document.documentElement.scrollHeight")

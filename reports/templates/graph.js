@@ -16,12 +16,13 @@
   const info = document.getElementById("graph-info");
   const view = document.getElementById("graph-view");
   const many = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
-  const paint = (at) => nodes.forEach((node, id) => {
+  let painted = 0;
+  const paint = (at) => { if (at === painted) return; painted = at; nodes.forEach((node, id) => {
     const [own, fill] = known.get(id).states[at];
     const depth = ["self", "up", "down"].filter((c) => node.classList.contains(c));
     node.setAttribute("class", ["node", `n-${own}`, `f-${fill}`, ...depth].join(" "));
     node.querySelector("use").setAttribute("href", `#glyph-${own}`);
-  });
+  }); };
   const choose = (id) => {
     const chosen = known.has(id);
     svg.classList.toggle("chosen", chosen);

@@ -11,10 +11,10 @@
     const cells = [...row.querySelectorAll("td[data-v]")].map((c) => c.dataset.v);
     return { row, text: row.textContent.toLowerCase(), verdicts: cells.length === 1 && names.length !== 1 ? names.map(() => cells[0]) : cells, d: row.dataset };
   });
-  const order = ["DISPROVED", "REFUTED", "ERROR", "NUMERIC", "INCONCLUSIVE", "UNPROVEN", "VACUOUS", "SUPPORTED", "PROVED", "NOT RUN", ""];
+  const ranks = ["DISPROVED", "REFUTED", "ERROR", "NUMERIC", "INCONCLUSIVE", "UNPROVEN", "VACUOUS", "SUPPORTED", "PROVED", "NOT RUN", ""];
   const fails = new Set(["DISPROVED", "REFUTED", "ERROR", "NUMERIC"]);
   const keyOf = (item, by) => {
-    if (by[0] === "v" && /^\d+$/.test(by.slice(1))) return order.indexOf(item.verdicts[+by.slice(1)] || "");
+    if (by[0] === "v" && /^\d+$/.test(by.slice(1))) return ranks.indexOf(item.verdicts[+by.slice(1)] || "");
     const raw = item.d[by];
     if (by === "title" || by === "change" || by === "breaks") return raw || "\uffff";
     return raw === "" || raw === undefined ? Infinity : +raw;
@@ -44,7 +44,8 @@
       const c = a[0] < b[0] ? -1 : a[0] > b[0] ? 1 : 0;
       return (down ? -c : c) || a[1].d.rank - b[1].d.rank;
     });
-    body.append(...sorted.map((x) => x[1].row));
+    const order = sorted.map((x) => x[1].row);
+    if (order.some((row, k) => row !== body.rows[k])) body.append(...order);
     const q = State.get("q").toLowerCase().split(/\s+/).filter(Boolean);
     const cat = State.get("cat"), kind = State.get("kind"), where = names.indexOf(State.get("in"));
     let shown = 0;
