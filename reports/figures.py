@@ -16,6 +16,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from lemmas.experiments import PATTERNS, table_2
 from verify import Trajectory, get, sigmoid, simulate_trial
@@ -25,7 +26,7 @@ Progress = Callable[[int, int], None] | None
 Drawn = tuple[list[Path], str]
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#555555"  # Okabe-Ito, told apart in grey by line style as well
 SEEDS = 8
-STYLE = {
+STYLE: dict[Any, Any] = {
     "svg.hashsalt": "signgd-lemmas",
     "svg.fonttype": "none",
     "font.size": 9,
@@ -52,7 +53,7 @@ def keep(out: Path, name: str, title: str, svg: str, published: str, columns: Se
     if index.exists():
         known = [f for f in json.loads(index.read_text(encoding="utf-8")) if f["name"] != name]
     inline = svg[svg.index("<svg") :]
-    entry = {"name": name, "title": title, "svg": inline, "published": published, "command": f"verify figure {name}"}
+    entry: dict[str, Any] = {"name": name, "title": title, "svg": inline, "published": published, "command": f"verify figure {name}"}
     entry["table"] = {"columns": list(columns), "rows": [[str(x) for x in row] for row in rows]}
     write_atomic(index, dumps(sorted([*known, entry], key=lambda f: f["name"])))
     return [drawing]
@@ -156,7 +157,7 @@ def _neuron_panel(ax: Axes, tr: Trajectory, last: float) -> None:
     ax.plot(t, tr.query_signal[:, neuron] * scale, color="black", lw=2, ls=":")
     ax.axhline(0, color=GREY, lw=0.5)
     ax.set(title=f"(d) neuron {neuron}, positive query signal", xlabel="t (steps)", ylabel="inner product", xlim=(0, last))
-    handles = [mpl.lines.Line2D([], [], color=c, ls=s) for c, s in ((BLUE, "-"), (ORANGE, "--"), ("black", ":"))]
+    handles = [Line2D([], [], color=c, ls=s) for c, s in ((BLUE, "-"), (ORANGE, "--"), ("black", ":"))]
     ax.legend(handles, ["query noise", "key noise", f"query signal × {scale:.3g}"], frameon=False, fontsize=8)
 
 
@@ -232,5 +233,20 @@ def fig_18(out: Path, progress: Progress = None) -> Drawn:
     return keep(out, "Fig.18", title, svg, published, READINGS, rows), as_text(f"{title}\npublished: {published}", READINGS, rows)
 
 
-FIGURES: dict[str, Callable[..., Drawn]] = {"Tab.2": tab_2, "Fig.1": fig_1, "Fig.17": fig_17, "Fig.18": fig_18}
+def _violated(name: str) -> Callable[..., Drawn]:
+    def drawn(out: Path, progress: Progress = None) -> Drawn:
+        from reports.figures_violated import draw
+
+        return draw(name, out, progress)
+
+    return drawn
+
+
+FIGURES: dict[str, Callable[..., Drawn]] = {
+    "Tab.2": tab_2,
+    "Fig.1": fig_1,
+    **{name: _violated(name) for name in ("Fig.3", "Fig.4", "Fig.5", "Fig.9", "Fig.10", "Fig.11")},
+    "Fig.17": fig_17,
+    "Fig.18": fig_18,
+}
 """Every figure and table, by the paper's name."""
