@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import traceback
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +14,7 @@ from verify.claim.claim import Claim, Control, Input
 from verify.claim.verdict import clean
 from verify.errors import NumericError, RegimeError
 from verify.regime import Regime
-from verify.simulate import simulate
+from verify.simulate import Trajectory, simulate
 from verify.start import draw
 
 CURVE_POINTS = 48
@@ -25,19 +26,35 @@ class Trial:
     def __init__(self, regime: Regime, root: int, seed: int) -> None:
         self.regime, self.root, self.seed = regime, root, seed
         self._made: dict[Any, Any] = {}
+        self.making = 0.0
+        """Processor seconds spent on making inputs: they belong to the trial, not to the claim that asked first."""
 
     def get(self, recipe: Input) -> Any:
         """The input that `recipe` describes. A failure is remembered and raised again for every claim that asks."""
         key = (recipe.kind, recipe.simulator or self.regime.simulator, recipe.change, recipe.make)
         if key not in self._made:
+            began = time.process_time()
             try:
                 self._made[key] = self._make(recipe)
             except (NumericError, RegimeError) as error:
                 self._made[key] = error
+            self.making += time.process_time() - began
         made = self._made[key]
         if isinstance(made, (NumericError, RegimeError)):
             raise made
         return made
+
+    def signs(self) -> dict[str, dict[str, int]]:
+        """Uncertain and zero signs over the trajectories made so far, by quantity; only those that occurred."""
+        found: dict[str, dict[str, int]] = {}
+        for made in self._made.values():
+            if isinstance(made, Trajectory):
+                for kind, counts in (("uncertain", made.uncertain), ("zero", made.zero)):
+                    for quantity, count in counts.items():
+                        if count:
+                            mine = found.setdefault(quantity, {"uncertain": 0, "zero": 0})
+                            mine[kind] += count
+        return found
 
     def _make(self, recipe: Input) -> Any:
         if recipe.kind == "value":

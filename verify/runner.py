@@ -23,12 +23,14 @@ Results = dict[tuple[str, int], dict[str, Any]]
 def run_task(task: Task) -> dict[str, Any]:
     """Do one task (in a worker). The record maps claim ids to plain outcomes; seconds are of the processor, not of the clock."""
     began = time.process_time()
-    if task.regime is None:
-        outcomes = {task.claims[0]: prove(task.claims[0])}
-    else:
-        trial = Trial(task.regime, task.root, task.seed)
-        outcomes = {name: judge_trial(find(name), trial) for name in task.claims}
-    return {"outcomes": outcomes, "seconds": time.process_time() - began}
+    trial = Trial(task.regime, task.root, task.seed) if task.regime else None
+    outcomes, spent = {}, {}
+    for name in task.claims:
+        at = time.process_time() - (trial.making if trial else 0)
+        outcomes[name] = judge_trial(find(name), trial) if trial else prove(name)
+        spent[name] = round(time.process_time() - (trial.making if trial else 0) - at, 6)
+    signs = trial.signs() if trial else {}
+    return {"outcomes": outcomes, "seconds": time.process_time() - began, "claims": spent, "signs": signs}
 
 
 def prove(name: str) -> dict[str, Any]:
@@ -76,8 +78,31 @@ def run(
         "cpu_s": round(sum(r["seconds"] for r in results.values()), 3),
         "jobs": jobs,
         "resumed_tasks": resumed,
+        "claims": {name: round(seconds, 3) for name, seconds in sorted(_seconds(results).items())},
     }
     return record
+
+
+def _seconds(results: Results) -> dict[str, float]:
+    """Processor seconds of judging, by claim."""
+    total: dict[str, float] = {}
+    for result in results.values():
+        for name, seconds in result["claims"].items():
+            total[name] = total.get(name, 0.0) + seconds
+    return total
+
+
+def _signs(made: Plan, results: Results) -> dict[str, Any]:
+    """Uncertain and zero signs met in each regime of the run, by quantity."""
+    found: dict[str, Any] = {}
+    for regime in made.regimes:
+        for (group, _), result in results.items():
+            if group == regime.hash:
+                for quantity, counts in result["signs"].items():
+                    mine = found.setdefault(regime.name, {}).setdefault(quantity, dict.fromkeys(counts, 0))
+                    for kind, count in counts.items():
+                        mine[kind] += count
+    return found
 
 
 def kept(made: Plan, out: Path) -> Results:
@@ -91,7 +116,8 @@ def kept(made: Plan, out: Path) -> Results:
             record = store.read_json(path)
             if record["fingerprint"] == store.fingerprint() and record["root"] == task.root:
                 outcomes = {name: record["outcomes"][name] for name in task.claims}
-                found[task.group, task.seed] = {"outcomes": outcomes, "seconds": record["seconds"]}
+                rest = {key: record[key] for key in ("seconds", "claims", "signs")}
+                found[task.group, task.seed] = {"outcomes": outcomes, **rest}
         except (RecordError, KeyError, TypeError):
             continue
     return found
@@ -121,4 +147,8 @@ def merge(made: Plan, results: Results) -> dict[str, Any]:
             continue
         outcomes = [(0, s, results[regime.hash, s]["outcomes"][claim.id]) for s in range(made.seeds)]
         rows += law_row(claim, regime, outcomes) if claim.over == "law" else trial_row(claim, regime, [o for _, _, o in outcomes])
-    return {"schema": store.SCHEMA, "run": describe_run(made), "verdicts": with_ancestors(rows, made.claims)}
+    return {
+        "schema": store.SCHEMA,
+        "run": describe_run(made) | {"signs": _signs(made, results)},
+        "verdicts": with_ancestors(rows, made.claims),
+    }
