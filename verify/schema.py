@@ -152,6 +152,7 @@ class RunInfo(Struct):
     fingerprint: str
     claims: list[ClaimRow]
     command: str | UnsetType = UNSET
+    signs: Annotated[dict[str, dict[str, dict[str, int]]], Meta(description="uncertain and zero signs by regime and quantity")] = {}
     timing: Annotated[dict[str, Any], Meta(description="every volatile field; all else is a function of the inputs")] = {}
 
 
