@@ -16,7 +16,7 @@ from verify.simulate.trajectory import QUANTITIES, Trajectory, grid_steps, with_
 from verify.start import Array, Start
 from verify.times import T3, formula_times
 
-LOG_ROWS = 8192
+LOG_ROWS = 1 << 15
 """Events for which there is room at first; a log that fills up is doubled and the run goes on."""
 
 
@@ -56,7 +56,7 @@ def simulate(start: Start, *, fault: Fault | None = None) -> Trajectory:
     states, gaps, first = np.empty((len(grid), state.size)), np.empty((2, len(grid), n)), np.empty(state.size)
     logs = [np.empty((max(LOG_ROWS, 2 * state.size), 3)) for _ in range(2)]
     step_t3 = math.ceil(times[T3] / r.eta * (1 - 1e-12))
-    views = (state, increment, np.sign(state), *_views(state, n, m), *_views(increment, n, m)[:4])
+    views = (state, increment, np.sign(state), _rows(state, n, m), _rows(increment, n, m), *_views(state, n, m), *_views(increment, n, m))
     scratch = (np.empty((4, n)), np.empty((_kernel.SAMPLE_ROWS, n)), np.empty((2, m)))
     while True:
         reach = float(np.abs(state).max())
@@ -105,11 +105,16 @@ def simulate(start: Start, *, fault: Fault | None = None) -> Trajectory:
     )
 
 
+def _rows(flat: Array, n: int, m: int) -> Array:
+    """Everything but the values, a row per sample and noise, then q and k: (2n+2, m_k)."""
+    return flat[: (2 * n + 2) * m].reshape(-1, m)
+
+
 def _views(flat: Array, n: int, m: int) -> tuple[Array, ...]:
-    """Q, K (n, m_k), q, k (m_k,), V with V_mu (n+1,) of a flat vector, contiguous."""
+    """Q, K (n, m_k), q, k (m_k,), V with V_mu (1, n+1) of a flat vector, contiguous."""
     pairs = n * m
     q, k, values = np.split(flat[2 * pairs :], [m, 2 * m])
-    return flat[:pairs].reshape(n, m), flat[pairs : 2 * pairs].reshape(n, m), q, k, values
+    return flat[:pairs].reshape(n, m), flat[pairs : 2 * pairs].reshape(n, m), q, k, values[None]
 
 
 def _flat(fault: Fault | None, n: int, m: int) -> Array:
