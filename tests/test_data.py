@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 
-from verify import Regime, RegimeError, draw
+from verify import Regime, RegimeError, draw, get
 from verify.data import draw_data, supports
+from verify.regime import load
 from verify.start import noise_values
 
 SMALL = Regime(name="small", n=12, d=500, s=10, sigma_p=0.5, m_k=3, m_v=3, sigma_0=0.01, eta=1e-3)
@@ -172,3 +175,19 @@ def test_label_noise_turns_the_signal_of_a_share_of_samples() -> None:
 def test_impossible_violations_are_refused(change: dict, words: str) -> None:
     with pytest.raises(RegimeError, match=words):
         SMALL.change(**change)
+
+
+@pytest.mark.parametrize("name", ["fig1-overlapping", "fig1-dense-orthogonal", "fig1-L5-2"])
+def test_violations_survive_a_round_trip_through_toml(name: str, tmp_path: Path) -> None:
+    r = get(name).change(tail=0.2, label_noise=0.1, name="all")
+    path = tmp_path / "all.toml"
+    path.write_text(r.to_toml())
+    assert load(path) == r
+    assert load(path).hash == r.hash != get(name).hash
+
+
+def test_a_violation_that_is_off_does_not_change_the_hash() -> None:
+    off = {"overlap": 0.0, "on_signal": 0.0, "orthogonal": False, "signal_patches": 1, "identical": False, "dominance": 1.0}
+    r = SMALL.change(**off, tail=0.0, label_noise=0.0)
+    assert r.hash == SMALL.hash
+    assert SMALL.change(tail=0.1).hash != SMALL.hash
