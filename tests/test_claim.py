@@ -31,7 +31,7 @@ CATALOGUE = OWED.split()
 PENDING = {"F.3", "F.4"}
 """Owed by a later issue; a label that gets registered must be taken out here."""
 GRAPH = """C.6,C.7,C.8←C.4; C.10←C.8,C.12; C.11←C.7,C.12; C.12←C.9,C.4; C.13←C.8; D.3←D.1; D.4,D.5←D.3; D.6←D.2; D.7←D.4,D.5; R.1←D.6,D.7;
-R.2,R.3,R.4,R.5←R.1; S.update←D.6,D.7,C.1; 4.1.1←S.update,C.4,C.7; 4.1.2←4.1.1; 4.1.3←C.11,C.12,C.4,C.8; E.14←C.8,S.update;
+R.1b,R.1c,R.1d,R.2,R.3,R.4,R.5←R.1; S.update←D.6,D.7,C.1; 4.1.1←S.update,C.4,C.7; 4.1.2←4.1.1; 4.1.3←C.11,C.12,C.4,C.8; E.14←C.8,S.update;
 E.1←C.10,C.13,C.14,E.14; E.2←E.1,C.4; E.3←E.1,E.14,C.4,C.10; 4.2,4.2.1,4.2.2←E.1,E.2,E.3; E.5←E.2,E.3,E.6,C.5; 4.3.1←E.2,E.3;
 4.3.2←E.14; 4.3.3←E.5; E.7←S.update; 4.3.4←E.7; E.8←4.1.1,C.4,C.7; E.15←E.8,E.14; E.9←E.14,E.15,E.2,E.3; E.11←E.5,E.8,E.14,E.15;
 E.12←E.11,E.5,C.8,E.7,S.update; 4.4.1←E.11; 4.4.2←E.12; 4.4.3←E.14; E.16←E.8; E.17←E.16,C.10,E.9; E.18←E.16,E.9,C.4; E.19←E.17,E.18;

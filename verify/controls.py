@@ -57,7 +57,7 @@ def planting_regime(claim: Claim, control: Control) -> Regime:
     """
     if name := control.regime or claim.control_regime:
         return get(name)
-    for name in claim.home or SUITES["default"]:
+    for name in claim.home or SUITES["full"]:
         regime = get(name)
         expected = claim.expects(regime)
         if claim.undefined(regime) is None and expected is not None and expected[0] in v.HOLDS:
