@@ -1,6 +1,8 @@
 """The main loop of the flow: choose a window, certify it or cut it at the first change of direction, record, go on.
 
 The state is one vector: Q (n*m_k), K (n*m_k), q (m_k), k (m_k), V (n), V_mu. Entity e moves as B[e] + S[e] t until it turns.
+While no neuron (q_s, k_s) turns, the samples do not feel each other: each advances by itself to its next turn, and a turn only
+lowers the slack of the neurons' certificates. (numba's cache notices a change of this file only: touch it when another one changes.)
 """
 
 from __future__ import annotations
@@ -28,14 +30,14 @@ from verify.simulate._flow_kernel import (
     sum_series,
     widen,
 )
-from verify.simulate._flow_measure import Eq29, Eq30, Eq42
+from verify.simulate._flow_measure import eq_29, eq_30, eq_42
 from verify.simulate._flow_pairs import GAP_CLOSES, NONE, next_of_sample
 
 EPS_MIN = 1e-7  # below this relative width a window is no longer shortened but searched
 HOLD = 1e-4  # relative time for which a sliding entity keeps its direction
 MAX_IDLE = 50  # events per entity without progress in time
 FAILED, STUCK = 1, 2
-WINDOWS, HOLDS, STATUS, DOUBT_PAIRS, DOUBT_Q, DOUBT_K, RETRIES, SEARCHES = range(8)
+WINDOWS, HOLDS, STATUS, DOUBT_PAIRS, DOUBT_Q, DOUBT_K = range(6)
 
 
 @njit(cache=True)
@@ -186,7 +188,7 @@ def run(B, n, m, l1, grid, first, t3, eps_max, out, gaps, measured, t4_30, direc
     """Follow the flow to grid[-1]; returns the logs of turns and crossings, all other outputs are preallocated.
 
     B: the state at 0 (overwritten). first: the time below which windows are absolute, not relative. out (G, len(B)); gaps (2, G, n);
-    measured (2,): T4-, T4+; t4_30 (m,); directions (len(B),): first signs; zeros (4,): ties at 0 by Q, K, q, k; counts (8,).
+    measured (2,): T4-, T4+; t4_30 (m,); directions (len(B),): first signs; zeros (4,): ties at 0 by Q, K, q, k; counts (6,).
     """
     nm = n * m
     base = 2 * nm
@@ -288,7 +290,6 @@ def run(B, n, m, l1, grid, first, t3, eps_max, out, gaps, measured, t4_30, direc
                     if n_open <= 1 or h <= EPS_MIN * scale:
                         break
                     h /= 2
-                    counts[RETRIES] += 1
                 eps = min(2 * h / scale, eps_max)
                 until = a + h
                 if n_open > 0:
@@ -301,7 +302,6 @@ def run(B, n, m, l1, grid, first, t3, eps_max, out, gaps, measured, t4_30, direc
                         *(e < m, e % m, side[base + e], Q, SQ, K, SK, q, Sq, k, Sk, c, V, B[size - 1], l1, a, until, scale),
                         *(T2, win2, cubic, F, doubts),
                     )
-                    counts[SEARCHES] += 1
                     counts[DOUBT_Q if e < m else DOUBT_K] += doubts[0]
                     if t <= until:
                         until = t
@@ -333,14 +333,14 @@ def run(B, n, m, l1, grid, first, t3, eps_max, out, gaps, measured, t4_30, direc
             if a > t3:
                 x = max(seen, t3)
                 if not failed:
-                    t = Eq29(Q, SQ, q, Sq, c, x, a, scale)
+                    t = eq_29(Q, SQ, q, Sq, c, x, a, scale)
                     if t <= a:
                         failed = True
                         measured[0] = t
                 if failed and math.isnan(measured[1]):
-                    measured[1] = Eq42(Q, SQ, q, Sq, c, max(x, measured[0]), a, scale, hint)
+                    measured[1] = eq_42(Q, SQ, q, Sq, c, max(x, measured[0]), a, scale, hint)
                 if rows_open > 0:
-                    rows_open -= Eq30(Q, SQ, q, Sq, c, V, B[size - 1], l1, x, a, scale, T2, win2, F2, F, none, spare, t4_30)
+                    rows_open -= eq_30(Q, SQ, q, Sq, c, V, B[size - 1], l1, x, a, scale, T2, win2, F2, F, none, spare, t4_30)
             seen = a
         if a >= end:
             break

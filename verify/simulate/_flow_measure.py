@@ -76,7 +76,7 @@ def pair_fails(Q, SQ, q, Sq, c, ta, tb, scale):
 
 
 @njit(cache=True)
-def Eq29(Q, SQ, q, Sq, c, ta, tb, scale):
+def eq_29(Q, SQ, q, Sq, c, ta, tb, scale):
     """First time in [ta, tb] at which Eq. (29), |Q| >= 2 R |q| for all s and i, fails; inf if it holds throughout."""
     n, m = Q.shape
     best = np.inf
@@ -112,7 +112,7 @@ def noise_remains(Q, SQ, q, Sq, c, t, h, hint):
 
 
 @njit(cache=True)
-def Eq42(Q, SQ, q, Sq, c, ta, tb, scale, hint):
+def eq_42(Q, SQ, q, Sq, c, ta, tb, scale, hint):
     """First time in [ta, tb] at which Eq. (42), R|q| >= 2|Q| for all s and i, holds (to TINY*scale); nan if it does not."""
     t = ta
     h = tb - ta
@@ -203,7 +203,7 @@ def row_leaves(Q, SQ, q, Sq, c, V, Vm, l1, ta, tb, scale, T, out, F, G):
 
 
 @njit(cache=True)
-def Eq30(Q, SQ, q, Sq, c, V, Vm, l1, ta, tb, scale, T, out, F2, F, none, size, until):
+def eq_30(Q, SQ, q, Sq, c, V, Vm, l1, ta, tb, scale, T, out, F2, F, none, size, until):
     """Set until[s] to the first time in [ta, tb] at which Eq. (30), |sum s21 s22 Q| >= 2|q| sum s11 s12, fails for neuron s.
 
     Returns how many were set.

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Sequence
 
-from verify.errors import NumericError, RegimeError
+import numpy as np
+from numpy.typing import NDArray
+
+from verify.errors import NumericError, RegimeError, VerifyError
 from verify.simulate import _flow_loop
 from verify.simulate.trajectory import PAIRS, QUANTITIES, Events, Trajectory, grid_times, with_measured
 from verify.start import Array, Start
@@ -23,6 +26,7 @@ def simulate(start: Start, *, step: float = STEP) -> Trajectory:
     Raises:
         RegimeError: where the reduction is not exact (L > 2, supports that may overlap).
         NumericError: when a sign of NaN would be taken (`step` counts windows).
+        VerifyError: if directions turn without end at one time.
     """
     r = start.regime
     if not r.reducible:
@@ -34,28 +38,35 @@ def simulate(start: Start, *, step: float = STEP) -> Trajectory:
     state = np.concatenate([np.ravel(x) for x in parts])
     out, gaps = np.empty((len(grid), state.size)), np.empty((2, len(grid), n))
     measured, until = np.full(2, np.nan), np.full(m, np.nan)
-    directions, zeros, counts = np.empty(state.size), np.zeros(4, np.int64), np.zeros(8, np.int64)
+    directions, zeros, counts = np.empty(state.size), np.zeros(4, np.int64), np.zeros(6, np.int64)
     turns, crossings = _flow_loop.run(
-        *(state, n, m, start.l1.copy(), grid, grid[1] / 100, times[T3], step),
+        *(state, n, m, start.l1.copy(), grid, grid[1] / 100, times[T3], float(step)),
         *(out, gaps, measured, until, directions, zeros, counts),
     )
+    if counts[_flow_loop.STATUS] == _flow_loop.STUCK:
+        raise VerifyError(f"regime {r.name!r}, trial {start.trial}: the flow turns without end at one time; try simulator=reduced")
     if counts[_flow_loop.STATUS]:
         bad = [name for name, x in _split(state, n, m).items() if not np.isfinite(x).all()]
         raise NumericError(int(counts[_flow_loop.WINDOWS]), bad[0] if bad else "logits")
-    at_grid = _split(out, n, m)
+    values = _split(out, n, m)
     return Trajectory(
         regime=r,
         simulator="flow",
         start=start,
         tau=grid,
-        **at_grid,
+        query_noise=values["query_noise"],
+        key_noise=values["key_noise"],
+        query_signal=values["query_signal"],
+        key_signal=values["key_signal"],
+        value_noise=values["value_noise"],
+        value_signal=values["value_signal"],
         gap_signal=gaps[0],
         gap_noise=gaps[1],
         turns=_events(turns, n, m),
         crossings=_events(crossings, n, m),
         initial_direction=_split(directions, n, m),
-        uncertain=_by_quantity(0, counts[3], counts[4], counts[5]),
-        zero=_by_quantity(*zeros),
+        uncertain=_by_quantity([0, *counts[_flow_loop.DOUBT_PAIRS :]]),
+        zero=_by_quantity(zeros),
         times=with_measured(times, *map(float, measured)),
         noise_dominates_until=until,
         notes={"windows": int(counts[_flow_loop.WINDOWS]), "sliding holds": int(counts[_flow_loop.HOLDS])},
@@ -87,6 +98,6 @@ def _events(log: Array, n: int, m: int) -> dict[str, Events]:
     return events
 
 
-def _by_quantity(*counts: int) -> dict[str, int]:
+def _by_quantity(counts: Sequence[int] | NDArray[np.int64]) -> dict[str, int]:
     """Counts for the pairs and neurons; the values' signs are never in doubt."""
     return dict.fromkeys(QUANTITIES, 0) | {name: int(x) for name, x in zip(QUANTITIES, counts, strict=False)}
