@@ -321,8 +321,7 @@ def fig1_dense(*, orthogonal: bool = False) -> Regime:
     With all coordinates shared, a step moves an inner product by about $2\eta\|\xi\|_1/\sqrt n$ (experiments.md), so that it is
     the 2-norm that sets the speed. Named times that are formulas of sigma_p*s are too early here by sqrt(n).
     """
-    base = fig1()
-    d = 800
+    base, d = fig1(), 800
     return base.change(
         name="fig1-dense-orthogonal" if orthogonal else "fig1-dense",
         d=d,
