@@ -135,11 +135,7 @@ class Regime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def to_toml(self) -> str:
         """TOML text that `load` reads back to an equal regime."""
-        lines = []
-        for key, value in self.to_dict().items():
-            if key == "readings":
-                continue
-            lines.append(f"{key} = {json.dumps(value, ensure_ascii=False)}")
+        lines = [f"{k} = {json.dumps(v, ensure_ascii=False)}" for k, v in self.to_dict().items() if k != "readings"]
         if self.readings:
             lines.append("[readings]")
             lines += [f'"{k}" = {json.dumps(float(v))}' for k, v in self.readings.items()]
