@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lemmas.limit import STRIDE, discrete_run, finely, follows_the_flow, too_long
+from lemmas.limit import STRIDE, discrete_run, follows_the_flow, too_long
 from verify import draw, simulate
 from verify.regime import get
 
