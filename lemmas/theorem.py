@@ -37,7 +37,10 @@ FASTEST, SLOWEST = 2.3, 1.45
     units="smallest log-ratio of successive times",
     expected={
         "fig1": ("REFUTED", "the windows collapse: T_3 by its formula is 670 steps, beyond 4T_4^-; T_4^+ exceeds 2T_4^- and T_attn < T"),
-        "ladder-64-mk16": ("INCONCLUSIVE", "20 of 120 trials: stated for m_k ≥ 64; at m_k = 16 the signal takes over after 2T_4^- in one trial of six"),
+        "ladder-64-mk16": (
+            "INCONCLUSIVE",
+            "20 of 120 trials: stated for m_k ≥ 64; at m_k = 16 the signal takes over after 2T_4^- in one trial of six",
+        ),
     },
 )
 def times_ordered(tr: Trajectory) -> Check:

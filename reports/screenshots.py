@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 ARGUMENTS = ["--no-sandbox", "--headless=new", "--disable-gpu", "--force-color-profile=srgb", "--hide-scrollbars"]
@@ -40,7 +41,7 @@ def shoot(page_file: Path, out: Path, *, open_cards: int = 6) -> list[Path]:
                 total = page.evaluate("document.documentElement.scrollHeight")
                 for k, top in enumerate(range(0, min(total, 12 * SLICE), SLICE)):
                     made.append(out / f"{size}-{scheme}-{k:02d}.png")
-                    clip = {"x": 0, "y": top, "width": width, "height": min(SLICE, total - top)}
+                    clip: Any = {"x": 0, "y": top, "width": width, "height": min(SLICE, total - top)}
                     page.screenshot(path=made[-1], clip=clip, full_page=True)
                 page.close()
         page = browser.new_page()

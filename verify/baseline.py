@@ -73,6 +73,7 @@ def train(start: Start, network: Network, data: Data) -> Trajectory:
         loss.backward()
         with torch.no_grad():
             for weight in network.parameters():
+                assert weight.grad is not None
                 weight -= eta * torch.sign(weight.grad)
 
 
@@ -80,7 +81,7 @@ def state_of(data: Data, query: Tensor, key: Tensor, logits: Tensor, value: Tens
     """The inner products and logit gaps of one step, from the activations."""
     each, signal = torch.arange(len(data.y)), data.position
     noise, y = 1 - signal, data.y
-    values = {
+    values: dict[str, Tensor] = {
         "query_noise": (y[:, None] * query[each, noise]).T,
         "key_noise": (y[:, None] * key[each, noise]).T,
         "query_signal": y[0] * query[0, signal[0]],
@@ -89,4 +90,5 @@ def state_of(data: Data, query: Tensor, key: Tensor, logits: Tensor, value: Tens
         "value_signal": y[0] * value[0, signal[0]],
     }
     gaps = (logits[each, row, signal] - logits[each, row, noise] for row in (signal, noise))
-    return State({name: x.detach().numpy().copy() for name, x in values.items()}, *(gap.detach().numpy() for gap in gaps))
+    gap_signal, gap_noise = (gap.detach().numpy() for gap in gaps)
+    return State({name: x.detach().numpy().copy() for name, x in values.items()}, gap_signal, gap_noise)
