@@ -91,7 +91,7 @@ def simulate(start: Start, *, fault: Fault | None = None) -> Trajectory:
         regime=r,
         simulator="reduced",
         start=start,
-        tau=grid * r.eta,
+        tau=np.asarray(grid * r.eta, np.float64),
         **values,
         gap_signal=gaps[0],
         gap_noise=gaps[1],
