@@ -130,7 +130,7 @@ def flipped_key_size(tr: Trajectory, share: float) -> Check:
     return everywhere(tr.regime.judged, slack_above(size, share), where=mask, tau=LATE * t4, smallest=smallest)
 
 
-@flipped_key_size.control("θ_c/2 in place of θ_c/3", regime="ladder-129")
+@flipped_key_size.control("θ_c/2 in place of θ_c/3", regime="ladder-89")
 def _(tr: Trajectory, share: float) -> tuple[Trajectory, float]:
     return tr, constants.THETA_C / 2
 
