@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from test_full import difference
 
 from verify import Regime, Trajectory, draw, simulate
 from verify import regime as regimes
 from verify.data import draw_touched
-from verify.simulate import collapsed, full
+from verify.simulate import collapsed, full, two_patches
 from verify.simulate.trajectory import QUANTITIES
 
 SMALL = Regime(name="small", n=6, d=400, s=20, sigma_p=0.5, m_k=8, m_v=5, sigma_0=0.02, eta=2e-4, horizon=0.008)
@@ -46,6 +47,34 @@ def test_full_equals_collapsed_in_every_violation(change: dict) -> None:
     a, b = full.simulate(start), collapsed.simulate(start)
     assert_equal(a, b)
     assert sum(len(a.turns[q].tau) for q in QUANTITIES) > 30
+
+
+@pytest.mark.parametrize("name", ["dense", "dense orthogonal", "on the signal", "partly shared"])
+def test_two_patches_follow_torch_until_softmax_has_underflowed(name: str) -> None:
+    # 200 steps 25 times as long: the closed form of two_patches.py against that of optim.py, every sign counted alike.
+    start = draw(SMALL.change(**VIOLATIONS[name], eta=5e-3, horizon=1.0), 0, 0)
+    a, b = full.simulate(start), collapsed.simulate(start)
+    deepest = np.abs(a.gap_noise).max()
+    assert deepest > 400
+    assert difference(a, b) <= 1e-15 * deepest
+    assert (a.uncertain, a.zero) == (b.uncertain, b.zero)
+    assert (a.simulator, b.simulator) == ("full", "reduced")
+
+
+@pytest.mark.parametrize("name", ["fig1-dense", "fig1-dense-orthogonal", "fig1-overlapping"])
+def test_two_patches_equal_full_at_the_size_of_the_figures(name: str) -> None:
+    start = draw(regimes.get(name).change(horizon=0.003), 0, 0)
+    assert difference(full.simulate(start), collapsed.simulate(start)) <= 1e-12
+
+
+def test_a_sum_within_its_rounding_bound_is_counted() -> None:
+    start = draw(SMALL.change(**VIOLATIONS["dense"], n=2, horizon=2e-4), 0, 0)
+    data, _ = draw_touched(start.regime, 0, 0)
+    samples = two_patches.Samples(data)
+    step, zero, one = torch.empty(60, 3, dtype=torch.float64), np.zeros((2, 3)), np.ones((2, 3))
+    opposite = np.array([[1.0, 1.0, 1.0], [-1.0, -1.0 + 1e-15, -0.5]])
+    assert samples.signs(step, np.zeros(2), opposite, np.zeros(2), zero, one) == 1  # an exact 0, a doubtful sign, a sure one
+    assert step[0].tolist() == [0.0, 1.0, 1.0]
 
 
 def test_classes_of_coordinates() -> None:

@@ -8,6 +8,7 @@ from torch import Tensor
 from verify.data import Data, draw_touched
 from verify.model import Transformer
 from verify.optim import SignGD
+from verify.simulate import two_patches
 from verify.simulate.full import Gradient, MakeOptimizer, View, complete, one_thread, train
 from verify.simulate.trajectory import Trajectory
 from verify.start import Start
@@ -31,8 +32,11 @@ def simulate(start: Start, *, gradient: Gradient = "closed", optimizer: MakeOpti
     """
     data, _ = draw_touched(start.regime, start.root, start.trial)
     small, onto = collapse(data)
-    model = collapsed_weights(complete(start, data), onto)
-    return train(start, model, small, gradient=gradient, optimizer=optimizer, view=View(data), simulator="reduced")
+    model, view = collapsed_weights(complete(start, data), onto), View(data)
+    if view.two_patches and gradient == "closed" and optimizer is SignGD:
+        with one_thread():
+            return two_patches.train(start, model, small, view.l1, view.l2)
+    return train(start, model, small, gradient=gradient, optimizer=optimizer, view=view, simulator="reduced")
 
 
 def collapse(data: Data) -> tuple[Data, Tensor]:
