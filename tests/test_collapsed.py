@@ -50,12 +50,12 @@ def test_full_equals_collapsed_in_every_violation(change: dict) -> None:
 
 
 @pytest.mark.parametrize("name", ["dense", "dense orthogonal", "on the signal", "partly shared"])
-def test_two_patches_follow_torch_until_softmax_has_underflowed(name: str) -> None:
+def test_two_patches_follow_torch_long_after_softmax_has_rounded_to_1(name: str) -> None:
     # 200 steps 25 times as long: the closed form of two_patches.py against that of optim.py, every sign counted alike.
     start = draw(SMALL.change(**VIOLATIONS[name], eta=5e-3, horizon=1.0), 0, 0)
     a, b = full.simulate(start), collapsed.simulate(start)
     deepest = np.abs(a.gap_noise).max()
-    assert deepest > 400
+    assert deepest > 300
     assert difference(a, b) <= 1e-15 * deepest
     assert (a.uncertain, a.zero) == (b.uncertain, b.zero)
     assert (a.simulator, b.simulator) == ("full", "reduced")
