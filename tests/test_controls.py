@@ -12,7 +12,7 @@ import pytest
 
 from verify import stats
 from verify.claim.check import Check, Fit, Proof
-from verify.claim.claim import START, Claim, all_claims, claim, value
+from verify.claim.claim import START, Claim, all_claims, claim, find, value
 from verify.controls import LIE_TRIALS, judge_controls, planting_regime
 from verify.errors import VerifyError
 from verify.regime import SUITE_REGIMES, get
@@ -38,6 +38,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Register claims that only this test sees, judged in this process."""
     import sys
 
+    all_claims()  # once imported, the lemmas do not register again
     monkeypatch.setattr(sys.modules[Claim.__module__], "_REGISTRY", {})
 
     def make(check: Any, **fields: Any) -> Claim:
@@ -92,6 +93,29 @@ def test_scaling_laws(made: Any) -> None:
     c.control("half")(lambda measure: (measure[0], measure[1] / 2))
     c.control("crash")(lambda measure: measure[7])
     assert [(r["verdict"], r["n"], r["caught"]) for r in judge_controls([c])] == [("REFUTED", 6, True), ("ERROR", 6, False)]
+
+
+def test_a_lie_may_be_measured_in_other_regimes_shared_with_other_claims(made: Any) -> None:
+    few, many = (get("fig1").change(n=n) for n in (5, 10))
+    seen: list[tuple[int, float]] = []
+
+    def law(measures: list[tuple[int, float]], _regime: None) -> Check:
+        seen.extend(measures)
+        return Check(holds=(value := min(x for _, x in measures)) > 7, margin=value - 7)
+
+    c = made(law, kind="scaling", rungs=[many, many.change(m_k=7)], over="law", trials_per_rung=2)
+    c.measures(lambda start: float(start.regime.n))
+    c.control("few samples twice over", rungs=[few, few.change(name="few again")])(lambda measure: measure)
+    calls: list[tuple[int, int]] = []
+    rows = judge_controls([c], progress=lambda *call: calls.append(call))
+    assert seen == [(0, 5.0), (0, 5.0), (1, 5.0), (1, 5.0)]
+    assert (rows[0]["verdict"], rows[0]["n"]) == ("REFUTED", 4)
+    assert calls == [(1, 2), (2, 2)]  # equal regimes are one trial, and the claim's own rungs are not run
+
+
+def test_the_number_of_workers_changes_nothing() -> None:
+    claims = [find(label) for label in ("4.2", "C.9", "Tab.2", "4.1.1.trend.m_v")]
+    assert judge_controls(claims, jobs=1) == judge_controls(claims, jobs=2)
 
 
 def test_where_a_lie_is_planted(made: Any) -> None:

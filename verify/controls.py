@@ -23,6 +23,8 @@ LIE_TRIALS = 8
 """A lie must be caught within so many trials (for a scaling claim: of each rung)."""
 TRUTH_TRIALS = 120
 Row = dict[str, Any]
+Place = tuple[str, int, str, int]
+"""An outcome's place: what was asked (as in `Piece`), and of which trial."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +47,17 @@ class _Cell:
         return self.claim.controls[self.index]
 
     @property
-    def trials(self) -> int:
-        return TRUTH_TRIALS if self.control.truth else LIE_TRIALS
+    def ask(self) -> tuple[str, int]:
+        """What is asked of every trial: as in `Piece`."""
+        return self.claim.id, -1 if self.claim.rungs else self.index
+
+    @property
+    def trials(self) -> list[tuple[int, Regime | None, int]]:
+        """(rung, regime, seed) of every trial, in order; a proof has one, without a regime."""
+        if rungs := self.control.rungs or self.claim.rungs:
+            return [(k, rung, seed) for k, rung in enumerate(rungs) for seed in range(min(LIE_TRIALS, self.claim.trials_per_rung))]
+        count = 1 if self.regime is None else TRUTH_TRIALS if self.control.truth else LIE_TRIALS
+        return [(0, self.regime, seed) for seed in range(count)]
 
 
 def planting_regime(claim: Claim, control: Control) -> Regime:
@@ -76,40 +87,50 @@ def judge_controls(claims: Sequence[Claim], *, jobs: int = 1, progress: Callable
             except VerifyError as error:
                 rows[claim.id, index] = _row(claim, control, None, v.Outcome(v.NOT_RUN, reason=str(error)))
     pieces = _pieces(cells)
-    outcomes: dict[tuple[str, int], list[tuple[str, int, Row]]] = {}
+    outcomes: dict[Place, Row] = {}
     finished = 0
 
     def done(piece: Piece, result: list[Row]) -> None:
         nonlocal finished
         finished += 1
-        for ask, outcome in zip(piece.asks, result, strict=True):
-            outcomes.setdefault(ask, []).append((piece.regime.hash if piece.regime else "", piece.seed, outcome))
+        outcomes.update({(*ask, *_trial(piece.regime, piece.seed)): row for ask, row in zip(piece.asks, result, strict=True)})
         if progress:
             progress(finished, len(pieces))
 
     execute(pieces, jobs, done, run_piece)
     for cell in cells:
-        found = outcomes[cell.claim.id, -1 if cell.claim.rungs else cell.index]
+        found = [(rung, outcomes[*cell.ask, *_trial(regime, seed)]) for rung, regime, seed in cell.trials]
         rows[cell.claim.id, cell.index] = _row(cell.claim, cell.control, cell.regime, _verdict(cell, found))
     return [rows[claim.id, index] for claim in claims for index in range(len(claim.controls))]
 
 
+def _trial(regime: Regime | None, seed: int) -> tuple[str, int]:
+    """What tells trials apart: regimes of one content are one, whatever their names."""
+    return regime.hash if regime else "", seed
+
+
 def _pieces(cells: Sequence[_Cell]) -> list[Piece]:
-    """One piece per proof, and one per (regime, trial): first one of each regime, since its kernel may have to be compiled."""
+    """One piece per proof, and one per (regime, trial), whichever claims and controls ask for it.
+
+    First one trial of each regime, since its kernel may have to be compiled; of the others the large ones first, so that no worker
+    is left alone with one.
+    """
     proofs: list[Piece] = []
     trials: dict[tuple[str, int], tuple[Regime, dict[tuple[str, int], None]]] = {}
     for cell in cells:
-        if cell.regime is not None:
-            asked = [(cell.regime, seed, cell.index) for seed in range(cell.trials)]
-        elif cell.claim.rungs:
-            asked = [(rung, seed, -1) for rung in cell.claim.rungs for seed in range(min(LIE_TRIALS, cell.claim.trials_per_rung))]
-        else:
-            proofs.append(Piece(None, 0, ((cell.claim.id, cell.index),)))
-            continue
-        for regime, seed, index in asked:
-            trials.setdefault((regime.hash, seed), (regime, {}))[1][cell.claim.id, index] = None
+        for _, regime, seed in cell.trials:
+            if regime is None:
+                proofs.append(Piece(None, 0, (cell.ask,)))
+            else:
+                trials.setdefault(_trial(regime, seed), (regime, {}))[1][cell.ask] = None
     pieces = [Piece(regime, seed, tuple(asks)) for (_, seed), (regime, asks) in trials.items()]
-    return [*(p for p in pieces if p.seed == 0), *proofs, *(p for p in pieces if p.seed)]
+    return [*(p for p in pieces if p.seed == 0), *proofs, *sorted((p for p in pieces if p.seed), key=_size, reverse=True)]
+
+
+def _size(piece: Piece) -> int:
+    """Pairs of neurons and patches, which order trials by the work that they are."""
+    r = piece.regime
+    return r.n * r.m_k * r.L if r else 0
 
 
 def run_piece(piece: Piece) -> list[Row]:
@@ -126,34 +147,30 @@ def run_piece(piece: Piece) -> list[Row]:
     return [judge_trial(find(name), trial, find(name).controls[index] if index >= 0 else None) for name, index in piece.asks]
 
 
-def _verdict(cell: _Cell, found: Sequence[tuple[str, int, Row]]) -> v.Outcome:
-    records = [outcome for _, _, outcome in sorted(found, key=lambda x: x[:2])]
+def _verdict(cell: _Cell, found: Sequence[tuple[int, Row]]) -> v.Outcome:
+    """The verdict on a control, from (rung, outcome) of every trial in order."""
+    records = [record for _, record in found]
     for record in records:
         if text := record.get("error") or record.get("not_run") or record.get("numeric"):
             return v.Outcome(v.NUMERIC if record.get("numeric") else v.ERROR, n=len(records), reason=text)
-    if cell.regime is None and not cell.claim.rungs:
-        return v.Outcome(records[0]["verdict"], reason=records[0]["reason"])
     if cell.claim.over == "law":
         return _law(cell, found)
+    if cell.regime is None:
+        return v.Outcome(records[0]["verdict"], reason=records[0]["reason"])
     holds, occurred = [r["holds"] for r in records], [r["occurred"] for r in records]
-    assert cell.regime is not None
     return v.from_counts(holds, occurred, cell.claim.bound(cell.regime))
 
 
-def _law(cell: _Cell, found: Sequence[tuple[str, int, Row]]) -> v.Outcome:
+def _law(cell: _Cell, found: Sequence[tuple[int, Row]]) -> v.Outcome:
     claim = cell.claim
+    measures = [(rung, record["measure"]) for rung, record in found]
     try:
-        if claim.rungs:
-            place = {rung.hash: k for k, rung in enumerate(claim.rungs)}
-            pairs = sorted((place[group], seed, record["measure"]) for group, seed, record in found)
-            measures = [cell.control.change((rung, measure)) for rung, _, measure in pairs]
-        else:
-            measures = [record["measure"] for _, _, record in sorted(found, key=lambda x: x[1])]
-        result = judge_law(claim, measures, cell.regime)
+        given = [cell.control.change(pair) for pair in measures] if claim.rungs else [measure for _, measure in measures]
+        result = judge_law(claim, given, cell.regime)
     except Exception as error:
         return v.Outcome(v.ERROR, n=len(found), reason=f"{type(error).__name__}: {error}")
-    outcome = v.from_fit(result) if isinstance(result, Fit) else v.from_law(result, len(measures))
-    return v.Outcome(outcome.verdict, len(measures), outcome.violations, outcome.low, outcome.high, outcome.reason)
+    outcome = v.from_fit(result) if isinstance(result, Fit) else v.from_law(result, len(given))
+    return v.Outcome(outcome.verdict, len(given), outcome.violations, outcome.low, outcome.high, outcome.reason)
 
 
 def _row(claim: Claim, control: Control, regime: Regime | None, outcome: v.Outcome) -> Row:

@@ -55,13 +55,14 @@ class Control:
     """A planted lie: maps the claim's inputs to false ones; the claim's own check must say no. A truth must be supported.
 
     `regime` is where it is planted (None: the claim's control regime). A control of a scaling claim maps the measured value
-    `(rung, value)`; of an identity, the paper's formula.
+    `(rung, value)`, taken in `rungs` if it has any in place of the claim's; of an identity, the paper's formula.
     """
 
     name: str
     change: Callable[..., Any]
     regime: str | None = None
     truth: bool = False
+    rungs: tuple[Regime, ...] = ()
 
 
 def two_patches(regime: Regime) -> str | None:
@@ -140,9 +141,11 @@ class Claim:
     def __call__(self, *inputs: Any) -> Any:
         return self.function(*inputs)
 
-    def control(self, name: str, *, regime: str | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def control(
+        self, name: str, *, regime: str | None = None, rungs: Sequence[Regime] = ()
+    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Register a planted lie: the decorated function maps the inputs, never the predicate."""
-        return self._plant(name, regime, truth=False)
+        return self._plant(name, regime, tuple(rungs))
 
     def truth(self, name: str, *, regime: str | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Register a changed input for which a claim that is refuted everywhere must come out SUPPORTED."""
@@ -153,9 +156,11 @@ class Claim:
         self.measure = function
         return function
 
-    def _plant(self, name: str, regime: str | None, truth: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def _plant(
+        self, name: str, regime: str | None, rungs: tuple[Regime, ...] = (), truth: bool = False
+    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         def register(change: Callable[..., Any]) -> Callable[..., Any]:
-            self.controls.append(Control(name, change, regime, truth))
+            self.controls.append(Control(name, change, regime, truth, rungs))
             return change
 
         return register
