@@ -147,9 +147,11 @@ class Claim:
         """Register a planted lie: the decorated function maps the inputs, never the predicate."""
         return self._plant(name, regime, tuple(rungs))
 
-    def truth(self, name: str, *, regime: str | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def truth(
+        self, name: str, *, regime: str | None = None, rungs: Sequence[Regime] = ()
+    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Register a changed input for which a claim that is refuted everywhere must come out SUPPORTED."""
-        return self._plant(name, regime, truth=True)
+        return self._plant(name, regime, tuple(rungs), truth=True)
 
     def measures(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Register the per-trial measurement of a law."""
