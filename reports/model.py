@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 Row = dict[str, Any]
@@ -225,13 +226,19 @@ def replay(row: Row) -> str | None:
     return f"verify replay {row['id']} --seed {seed} --regime {base}{sets}"
 
 
-def median_interval(margins: list[float | None] | None, confidence: float = 0.99) -> tuple[float, float] | None:
-    """Distribution-free interval of the median from its order statistics; None for fewer than 9 finite margins."""
-    values = sorted(m for m in margins or [] if m is not None and math.isfinite(m))
-    n, tail, k = len(values), 0.0, -1
-    if n < 9:
-        return None
+@lru_cache(maxsize=64)
+def _median_rank(n: int, confidence: float) -> int:
+    """The largest k such that order statistics k and n - 1 - k (from 0) enclose the median with this confidence; -1 if none does."""
+    tail, k = 0.0, -1
     while tail + math.comb(n, k + 1) / 2**n <= (1 - confidence) / 2:
         k += 1
         tail += math.comb(n, k) / 2**n
+    return k
+
+
+def median_interval(margins: list[float | None] | None, confidence: float = 0.99) -> tuple[float, float] | None:
+    """Distribution-free interval of the median from its order statistics; None for fewer than 9 finite margins."""
+    values = sorted(m for m in margins or [] if m is not None and math.isfinite(m))
+    n = len(values)
+    k = _median_rank(n, confidence) if n >= 9 else -1
     return (values[k], values[n - 1 - k]) if k >= 0 else None

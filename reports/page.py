@@ -23,7 +23,14 @@ EXTRAS: Record = {"controls": [], "matrix": None, "probes": [], "figures": [], "
 
 
 def _environment() -> Environment:
-    env = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    env = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
     env.filters |= {"num": charts.number, "anchor": model.anchor, "share": share, "factor": factor, "family": model.family}
     env.globals |= {
         "prose": mathml.prose,

@@ -64,6 +64,18 @@ def open_page(browser, address):
     assert noise == []
 
 
+def node_count(page) -> int:
+    """Elements of the page as loaded."""
+    return page.evaluate("document.getElementsByTagName('*').length")
+
+
+def write(folder, name: str, *size: int) -> str:
+    """A page of records.make(*size); returns its address."""
+    path = folder / name
+    path.write_text(reports.render(records.make(*size)), encoding="utf-8")
+    return path.as_uri()
+
+
 def test_every_section_is_filled_offline(open_page):
     page = open_page()
     for name in SECTIONS:
@@ -89,6 +101,7 @@ def test_readable_without_javascript(open_page):
 def test_no_sideways_scroll(open_page, width):
     page = open_page(viewport={"width": width, "height": 740})
     page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+    page.wait_for_function("!document.querySelector('noscript')")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
@@ -140,13 +153,54 @@ def test_link_to_a_card_opens_it(open_page):
 
 
 @pytest.mark.parametrize("script", [True, False])
+def test_a_card_shows_its_charts(open_page, script):
+    page = open_page(java_script_enabled=script)
+    page.locator('[id="claim-E.3"] > summary').click()
+    charts = page.locator('[id="claim-E.3"] .chart')
+    charts.first.wait_for(state="visible")
+    assert charts.count() == 4  # a curve and a histogram in each of two regimes
+
+
+def test_charts_of_closed_cards_cost_nothing(browser, tmp_path):
+    page = browser.new_page(offline=True)
+    counts = {}
+    for size in ((20, 2, 24), (40, 2, 24), (40, 2, 240)):
+        page.goto(write(tmp_path, "page.html", *size))
+        assert page.locator(".card:not([open]) .chart").count() == 0
+        page.evaluate("document.querySelectorAll('.card').forEach(c => c.remove())")
+        counts[size] = node_count(page)
+    page.close()
+    # Without the cards: a row, a node and an entry or two of the lists per claim; the number of seeds adds nothing.
+    assert counts[40, 2, 240] <= counts[40, 2, 24] + 10
+    assert (counts[40, 2, 24] - counts[20, 2, 24]) / 20 <= 100
+
+
+def test_hundreds_of_claims_are_laid_out_only_near_the_view(browser, tmp_path):
+    page = browser.new_page(viewport={"width": 1280, "height": 800}, offline=True, reduced_motion="reduce")
+    address = write(tmp_path, "long.html", 160, 2, 12)
+    page.goto(address)
+    skipped = (
+        "[...document.querySelectorAll('main > section')].filter(s => !s.lastElementChild.checkVisibility({contentVisibilityAuto: true}))"
+    )
+    names = page.evaluate(skipped + ".map(s => s.id)")
+    assert {"claims", "cards", "health"} <= set(names)
+    page.locator('#claim-table a[href="#claim-E.150"]').click()
+    assert 0 <= page.evaluate("document.getElementById('claim-E.150').getBoundingClientRect().top") < 800
+    page.locator("input[name=q]").fill("number 77")
+    assert page.locator("#claim-table tbody tr:visible").count() == 1
+    page.close()
+
+
+@pytest.mark.parametrize("script", [True, False])
 def test_paper_shows_every_card_open(open_page, script):
     page = open_page(java_script_enabled=script)
     page.emulate_media(media="print")
     closed = page.locator("details.card:not([open]) .statement")
     assert closed.count() > 5
     assert all(closed.nth(k).is_visible() for k in range(closed.count()))
-    assert page.locator(".filters").is_hidden()
+    assert page.locator(".filters").first.is_hidden()
+    assert page.locator(".card .curve").count() > 10
+    assert page.locator(".card noscript .curve").count() == (0 if script else page.locator(".card .curve").count())
     pages = page.pdf(format="A4").count(b"/Type /Page\n")
     # 16 cards with 20 panels of two charts each do not fit on fewer than ten sheets; closed they fit on six.
     assert pages >= 10
@@ -159,6 +213,7 @@ def test_axe_finds_nothing(open_page, scheme, width):
         missing("AXE_CORE does not name axe.min.js (.ci/run gets it by `npm pack axe-core`)")
     page = open_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
     page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+    page.wait_for_function("!document.querySelector('noscript')")
     page.evaluate(Path(source).read_text(encoding="utf-8"))
     found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
     assert [(v["id"], v["nodes"][0]["html"]) for v in found] == []

@@ -1,6 +1,12 @@
 // State of the page in the URL's fragment: "#anchor&key=value&...". Plain anchors keep working; without a script they are all there is.
 "use strict";
 const State = (() => {
+  // Charts wait as the text of a <noscript> until their card opens or the page is printed: a long page then loads in a fraction of the time.
+  const fill = (part) => part.querySelectorAll("noscript").forEach((held) => { held.outerHTML = held.textContent; });
+  const open = (card) => { fill(card); card.open = true; };
+  document.querySelectorAll("details[open]").forEach(fill);
+  document.addEventListener("toggle", (event) => { if (event.target.open) fill(event.target); }, true);
+  matchMedia("print").addEventListener("change", (event) => { if (event.matches) fill(document); });
   const read = () => {
     const [anchor, ...rest] = location.hash.slice(1).split("&");
     const pairs = rest.concat(anchor.includes("=") ? [anchor] : []);
@@ -17,7 +23,7 @@ const State = (() => {
     const target = id && document.getElementById(decodeURIComponent(id));
     if (!target) return;
     const card = target.closest("details");
-    if (card) card.open = true;
+    if (card) open(card);
     target.scrollIntoView({ behavior: smooth ? undefined : "instant", block: "start" });
     const focus = target.matches("details") ? target.querySelector("summary") : null;
     if (focus) focus.focus({ preventScroll: true });
@@ -34,11 +40,11 @@ const State = (() => {
     reveal(anchor, true);
   });
   document.querySelectorAll("[data-open]").forEach((button) => button.addEventListener("click", () => {
-    document.querySelectorAll("details.card").forEach((d) => { d.open = button.dataset.open === "all"; });
+    document.querySelectorAll("details.card").forEach((d) => { if (button.dataset.open === "all") open(d); else d.open = false; });
   }));
   document.querySelectorAll(".cardtools").forEach((p) => { p.hidden = false; });
   const opened = [];
-  addEventListener("beforeprint", () => document.querySelectorAll("details:not([open])").forEach((d) => { opened.push(d); d.open = true; }));
+  addEventListener("beforeprint", () => document.querySelectorAll("details:not([open])").forEach((d) => { opened.push(d); open(d); }));
   addEventListener("afterprint", () => opened.splice(0).forEach((d) => { d.open = false; }));
   return {
     get: (key) => values.get(key) || "",
