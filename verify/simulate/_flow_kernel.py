@@ -24,13 +24,13 @@ LARGEST = 4
 TABLE_ROWS, WINDOW_ROWS = 14, 16
 
 
-@njit(cache=True)
+@njit
 def clipped_exp(x):
     """exp, kept finite and positive."""
     return math.exp(min(max(x, -CLIP), CLIP))
 
 
-@njit(cache=True, fastmath=_FAST)
+@njit(fastmath=_FAST)
 def gap_polynomials(Q, SQ, K, SK, q, Sq, k, Sk, out):
     """Coefficients in t of one sample's u = z_11 - z_12 = sum q(k-K) (out[:3]) and w = z_21 - z_22 = sum Q(k-K) (out[3:])."""
     u0 = u1 = u2 = w0 = w1 = w2 = 0.0
@@ -51,7 +51,7 @@ def gap_polynomials(Q, SQ, K, SK, q, Sq, k, Sk, out):
     out[5] = w2
 
 
-@njit(cache=True)
+@njit
 def at(c, V, Vm, l1, t, T):
     """Fill the table T with the values at t: gaps, their derivatives, R = s11 s12/(s21 s22), and the weights g s11 s12 (g s21 s22)
     over (about) the largest, with the derivatives of their logarithms. The factor V_i - V_mu is kept apart, as GAP."""
@@ -98,13 +98,13 @@ def at(c, V, Vm, l1, t, T):
         T[WB, i] = fb * clipped_exp(T[WB, i] - top)
 
 
-@njit(cache=True)
+@njit
 def growth(x):
     """Upper bound of e^x for x >= 0."""
     return 1 + x + x * x if x < 1 else clipped_exp(x)
 
 
-@njit(cache=True)
+@njit
 def weigh(out, row, i, weight, rate, curvature, gap, gap1, h):
     """Rows of weight*e^{rate x + ...}*(gap + gap1 x), where the rest of the exponent is at most curvature x^2/2.
 
@@ -120,7 +120,7 @@ def weigh(out, row, i, weight, rate, curvature, gap, gap1, h):
     return abs(weight * rate * gap1) * h**3
 
 
-@njit(cache=True)
+@njit
 def widen(c, T, l1, h, out, cubic):
     """From the table at ta: the weights of the two sums' Taylor polynomials on [ta, ta+h].
 
@@ -165,7 +165,7 @@ def widen(c, T, l1, h, out, cubic):
         cubic[1] += weigh(out, A_ROW, i, T[WA, i], T[LA, i] - rate_e, ca, gap, gap1, h)
 
 
-@njit(cache=True)
+@njit
 def lowest(f0, f1, f2, dev, h):
     """Minimum of F0 + F1 x + F2 x^2 - D (x/h)^2 over x in [0, h]."""
     a = f2 - dev / (h * h)
@@ -175,7 +175,7 @@ def lowest(f0, f1, f2, dev, h):
     return low
 
 
-@njit(cache=True)
+@njit
 def safe_step(f0, f1, f2, dev, h):
     """Just short of the first zero of F0 + F1 x + F2 x^2 - D (x/h)^2, at most 0.9 h: the next window to try."""
     a = f2 - dev / (h * h)
@@ -192,7 +192,7 @@ def safe_step(f0, f1, f2, dev, h):
     return 0.999 * x if x < 0.9 * h else 0.9 * h
 
 
-@njit(cache=True, fastmath=_FAST)
+@njit(fastmath=_FAST)
 def sum_series(B, S, b, s, t, h, out, row, F, size):
     """Taylor rows of sum_i weight_i(t) (B_i - b)(t) for all neurons: F[0..2] coefficients, F[3] bound of the remainder.
 
@@ -228,7 +228,7 @@ def sum_series(B, S, b, s, t, h, out, row, F, size):
         size[i] = most
 
 
-@njit(cache=True)
+@njit
 def neuron_series(B, S, b, s, t, h, out, row, F):
     """`sum_series` for one neuron: B, S are its column. Returns whether all terms have one sign on the window (then 1 or -1)."""
     lo = np.inf
@@ -249,7 +249,7 @@ def neuron_series(B, S, b, s, t, h, out, row, F):
     return 1.0 if lo > 0.0 else (-1.0 if hi < 0.0 else 0.0)
 
 
-@njit(cache=True, fastmath=_FAST)
+@njit(fastmath=_FAST)
 def add_signal(F, q, s, t, h, out):
     """Add sum_i a_i(t) q(t) to the Taylor row of one neuron. Returns the sign that all its terms share, or 0."""
     x = q + s * t
@@ -270,7 +270,7 @@ def add_signal(F, q, s, t, h, out):
     return math.copysign(1.0, x) if up > 0 else -math.copysign(1.0, x)
 
 
-@njit(cache=True)
+@njit
 def neuron_certain(query, j, side, Q, SQ, K, SK, q, Sq, k, Sk, t, h, out, cubic, F):
     """How neuron j's predicate (query: sum a(K-k); else -sum(a q + b Q)) keeps its side on [t, t+h].
 
@@ -292,7 +292,7 @@ def neuron_certain(query, j, side, Q, SQ, K, SK, q, Sq, k, Sk, t, h, out, cubic,
     return 1 if lowest(F[0], F[1], F[2], F[3], h) > 0.0 else 0
 
 
-@njit(cache=True)
+@njit
 def neuron_leaves(query, j, side, Q, SQ, K, SK, q, Sq, k, Sk, c, V, Vm, l1, ta, tb, scale, T, out, cubic, F, doubts):
     """First time in (ta, tb] at which neuron j's predicate has left its side (located to TINY*scale), or inf."""
     t = ta

@@ -2,7 +2,7 @@
 
 The state is one vector: Q (n*m_k), K (n*m_k), q (m_k), k (m_k), V (n), V_mu. Entity e moves as B[e] + S[e] t until it turns.
 While no neuron (q_s, k_s) turns, the samples do not feel each other: each advances by itself to its next turn, and a turn only
-lowers the slack of the neurons' certificates. (numba's cache notices a change of this file only: touch it when another one changes.)
+lowers the slack of the neurons' certificates.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import math
 import numpy as np
 from numba import njit
 
+from verify.simulate._compiled import entry
 from verify.simulate._flow_kernel import (
     A_ROW,
     B_ROW,
@@ -36,11 +37,12 @@ from verify.simulate._flow_pairs import GAP_CLOSES, NONE, next_of_sample
 EPS_MIN = 1e-7  # below this relative width a window is no longer shortened but searched
 HOLD = 1e-4  # relative time for which a sliding entity keeps its direction
 MAX_IDLE = 50  # events per entity without progress in time
+MAX_ROUNDS = 2_000_000  # rounds of the loop, and 200 more per entity: a run that slides throughout needs under half of it
 FAILED, STUCK = 1, 2
 WINDOWS, HOLDS, STATUS, DOUBT_PAIRS, DOUBT_Q, DOUBT_K = range(6)
 
 
-@njit(cache=True)
+@njit
 def push(log, used, e, sign, t):
     """Append one event, doubling the buffer when it is full. Rows: entity, sign after, time."""
     row = used[0]
@@ -57,7 +59,7 @@ def push(log, used, e, sign, t):
     return log
 
 
-@njit(cache=True)
+@njit
 def cross(log, used, e, B, S, sides, t):
     """Record the zero of entity e on the linear piece that ends at t."""
     x = B[e] + S[e] * t
@@ -69,7 +71,7 @@ def cross(log, used, e, B, S, sides, t):
     return log
 
 
-@njit(cache=True)
+@njit
 def turn(log, used, e, B, S, t):
     """Reverse entity e at t."""
     B[e] += 2 * S[e] * t
@@ -77,7 +79,7 @@ def turn(log, used, e, B, S, t):
     return push(log, used, e, 1.0 if S[e] > 0.0 else -1.0, t)
 
 
-@njit(cache=True)
+@njit
 def slides(last, hold, e, t):
     """Whether entity e turns at t right after its last turn, or at the end of a hold (Filippov sliding); it is held then."""
     again = (last[e] >= 0.0 and t - last[e] <= 1e-7 * t) or (hold[e] > 0.0 and t - hold[e] <= 0.5 * HOLD * t)
@@ -87,7 +89,7 @@ def slides(last, hold, e, t):
     return again
 
 
-@njit(cache=True)
+@njit
 def first_sides(Q, K, q, k, sb, T, side, F, zeros, out, cubic):
     """Sides of all predicates at t = 0, before anything has moved (all speeds are 0); ties count as + and are counted in zeros."""
     n, m = Q.shape
@@ -108,7 +110,7 @@ def first_sides(Q, K, q, k, sb, T, side, F, zeros, out, cubic):
             zeros[2 if query else 3] += 1 if F[0] == 0.0 else 0
 
 
-@njit(cache=True)
+@njit
 def certify(Q, SQ, K, SK, q, Sq, k, Sk, side, hold, a, h, out, cubic, F2, zeros, size_K, size_Q, slack, found):
     """Try to certify every neuron's direction on [a, a+h]. side, hold, slack: of q_s (m), then of k_s (m).
 
@@ -151,7 +153,7 @@ def certify(Q, SQ, K, SK, q, Sq, k, Sk, side, hold, a, h, out, cubic, F2, zeros,
     return used
 
 
-@njit(cache=True)
+@njit
 def withstands(query, j, Q, K, q, k, l1, gap, out, i, left, size_K, size_Q, size_q, slack, shared):
     """Whether the neurons' certificates outlast a turn of Q (query) or K of the pair (j, i), `left` before their window ends.
 
@@ -183,7 +185,7 @@ def withstands(query, j, Q, K, q, k, l1, gap, out, i, left, size_K, size_Q, size
     return shared[2] > shared[0] and shared[3] > shared[1]
 
 
-@njit(cache=True)
+@entry()
 def run(B, n, m, l1, grid, first, t3, eps_max, out, gaps, measured, t4_30, directions, zeros, counts):
     """Follow the flow to grid[-1]; returns the logs of turns and crossings, all other outputs are preallocated.
 
@@ -248,7 +250,9 @@ def run(B, n, m, l1, grid, first, t3, eps_max, out, gaps, measured, t4_30, direc
     idle = 0
     failed = False
     rows_open = m
+    rounds = 0
     while True:
+        rounds += 1
         scale = max(a, first)
         bad = B[size - 1]
         for i in range(n):
@@ -344,7 +348,8 @@ def run(B, n, m, l1, grid, first, t3, eps_max, out, gaps, measured, t4_30, direc
             seen = a
         if a >= end:
             break
-        if idle > MAX_IDLE * size:
+        if idle > MAX_IDLE * size or rounds > MAX_ROUNDS + 200 * size:
+            measured[0] = a
             counts[STATUS] = STUCK
             break
         if when[i] <= a:

@@ -29,19 +29,19 @@ from verify.simulate._flow_kernel import (
 )
 
 
-@njit(cache=True)
+@njit
 def log_sech(x):
     """log of sigmoid(x)*sigmoid(-x): never underflows."""
     return -abs(x) - 2 * math.log1p(math.exp(-abs(x)))
 
 
-@njit(cache=True)
+@njit
 def ratio(c, t):
     """R = s11 s12/(s21 s22) at t, of the sample with gap polynomials c."""
     return clipped_exp(log_sech(c[0] + t * (c[1] + t * c[2])) - log_sech(c[3] + t * (c[4] + t * c[5])))
 
 
-@njit(cache=True)
+@njit
 def ratio_bound(c, t, h):
     """Upper bound of R on [t, t+h]: |log_sech'| <= 1."""
     du = (abs(c[1] + 2 * t * c[2]) + abs(c[2]) * h) * h
@@ -49,7 +49,7 @@ def ratio_bound(c, t, h):
     return ratio(c, t) * clipped_exp(du + dw)
 
 
-@njit(cache=True)
+@njit
 def pair_fails(Q, SQ, q, Sq, c, ta, tb, scale):
     """First time in [ta, tb] with |Q| < 2 R |q| for one pair, located to TINY*scale, or inf."""
     t = ta
@@ -75,7 +75,7 @@ def pair_fails(Q, SQ, q, Sq, c, ta, tb, scale):
     return np.inf
 
 
-@njit(cache=True)
+@njit
 def eq_29(Q, SQ, q, Sq, c, ta, tb, scale):
     """First time in [ta, tb] at which Eq. (29), |Q| >= 2 R |q| for all s and i, fails; inf if it holds throughout."""
     n, m = Q.shape
@@ -93,7 +93,7 @@ def eq_29(Q, SQ, q, Sq, c, ta, tb, scale):
     return best
 
 
-@njit(cache=True)
+@njit
 def noise_remains(Q, SQ, q, Sq, c, t, h, hint):
     """Whether some pair surely violates Eq. (42) on all of [t, t+h]: 2|Q| > R|q|. hint: the pair to try first, kept up to date."""
     n, m = Q.shape
@@ -111,7 +111,7 @@ def noise_remains(Q, SQ, q, Sq, c, t, h, hint):
     return False
 
 
-@njit(cache=True)
+@njit
 def eq_42(Q, SQ, q, Sq, c, ta, tb, scale, hint):
     """First time in [ta, tb] at which Eq. (42), R|q| >= 2|Q| for all s and i, holds (to TINY*scale); nan if it does not."""
     t = ta
@@ -131,7 +131,7 @@ def eq_42(Q, SQ, q, Sq, c, ta, tb, scale, hint):
     return np.nan
 
 
-@njit(cache=True)
+@njit
 def attention(c, T, h, out):
     """Taylor rows (A_ROW, B_ROW) of s11 s12 and s21 s22 over one common factor on a window of length h, from the table at its start."""
     n = c.shape[0]
@@ -156,7 +156,7 @@ def attention(c, T, h, out):
         weigh(out, B_ROW, i, out[B_ROW, i], -T[TW, i] * T[W1, i] - rate, cb, 1.0, 0.0, h)
 
 
-@njit(cache=True)
+@njit
 def row_slack(b0, b1, b2, dev, a0, a1, a2, dev_a, h, G):
     """Whether |b| > |a| on a window of length h, from Taylor rows of b = sum s21 s22 Q and a = 2 q sum s11 s12: b -+ a keep one sign.
 
@@ -175,7 +175,7 @@ def row_slack(b0, b1, b2, dev, a0, a1, a2, dev_a, h, G):
     return sure
 
 
-@njit(cache=True)
+@njit
 def row_leaves(Q, SQ, q, Sq, c, V, Vm, l1, ta, tb, scale, T, out, F, G):
     """First time in [ta, tb] at which Eq. (30) fails for one neuron (Q, SQ its column), located to TINY*scale, or inf."""
     t = ta
@@ -202,7 +202,7 @@ def row_leaves(Q, SQ, q, Sq, c, V, Vm, l1, ta, tb, scale, T, out, F, G):
     return np.inf
 
 
-@njit(cache=True)
+@njit
 def eq_30(Q, SQ, q, Sq, c, V, Vm, l1, ta, tb, scale, T, out, F2, F, none, size, until):
     """Set until[s] to the first time in [ta, tb] at which Eq. (30), |sum s21 s22 Q| >= 2|q| sum s11 s12, fails for neuron s.
 

@@ -10,10 +10,11 @@ from numba import njit
 from verify.simulate._flow_kernel import TINY, clipped_exp, growth, lowest, safe_step
 
 NONE, GAP_CLOSES = -2, -1  # codes of `next_of_sample` besides s (turn of Q) and m+s (turn of K)
+HUGE = 1e100
 _FAST = {"reassoc", "nsz", "contract"}
 
 
-@njit(cache=True)
+@njit
 def ratio_window(c, t, h, out):
     """R and its logarithmic derivative at t, and on [t, t+h] bounds of that derivative's slope and of R (below, above), into out."""
     u = c[0] + t * (c[1] + t * c[2])
@@ -34,7 +35,7 @@ def ratio_window(c, t, h, out):
     out[4] = out[0] * growth(x)
 
 
-@njit(cache=True)
+@njit
 def corner(Q, SQ, q, Sq, side, ta, tb, rlo, rhi):
     """Lower bound of side*(Q + R q) on [ta, tb] for R in [rlo, rhi]: linear in t and in R, so four corners decide."""
     xa = Q + SQ * ta
@@ -45,7 +46,7 @@ def corner(Q, SQ, q, Sq, side, ta, tb, rlo, rhi):
     return min(low, min(side * (xb + rlo * qb), side * (xb + rhi * qb)))
 
 
-@njit(cache=True, fastmath=_FAST)
+@njit(fastmath=_FAST)
 def any_undecided(Q, SQ, q, Sq, side, ta, tb, rlo, rhi):
     """Whether some pair of one sample may have Q + R q leave its side on [ta, tb]."""
     low = np.inf
@@ -54,7 +55,7 @@ def any_undecided(Q, SQ, q, Sq, side, ta, tb, rlo, rhi):
     return not low > 0.0
 
 
-@njit(cache=True)
+@njit
 def pair_leaves(Q, SQ, q, Sq, side, c, ta, tb, scale, r, doubts):
     """First time in (ta, tb] at which side*(Q + R q) <= 0 (located to TINY*scale), or inf. doubts[0] counts touches."""
     t = ta
@@ -63,11 +64,13 @@ def pair_leaves(Q, SQ, q, Sq, side, c, ta, tb, scale, r, doubts):
         h = min(h, tb - t)
         ratio_window(c, t, h, r)
         x = q + Sq * t
-        f0 = side * (Q + SQ * t + r[0] * x)
-        f1 = side * (SQ + r[0] * (Sq + r[1] * x))
-        f2 = side * r[0] * r[1] * Sq
+        w = 1.0 if r[0] < HUGE else 1 / r[0]  # the sign alone matters, and the squares of its terms must not overflow
+        big = r[0] * w
+        f0 = side * (w * (Q + SQ * t) + big * x)
+        f1 = side * (w * SQ + big * (Sq + r[1] * x))
+        f2 = side * big * r[1] * Sq
         z = abs(r[1]) * h + 0.5 * r[2] * h * h
-        dev = r[0] * (0.5 * r[2] * h * h + 0.5 * z * z * growth(z)) * max(abs(x), abs(x + Sq * h))
+        dev = big * (0.5 * r[2] * h * h + 0.5 * z * z * growth(z)) * max(abs(x), abs(x + Sq * h))
         if lowest(f0, f1, f2, dev, h) > 0.0:
             t = tb if h >= tb - t else t + h
             h *= 8
@@ -82,7 +85,7 @@ def pair_leaves(Q, SQ, q, Sq, side, c, ta, tb, scale, r, doubts):
     return np.inf
 
 
-@njit(cache=True)
+@njit
 def next_linear(K, SK, k, Sk, side, hold, now, gap0, gap1, sb):
     """(time, neuron) of one sample's next zero of K - k; neuron -1 for the zero of V_i - V_mu = gap0 + gap1 t; inf if none."""
     best = np.inf
@@ -102,7 +105,7 @@ def next_linear(K, SK, k, Sk, side, hold, now, gap0, gap1, sb):
     return best, who
 
 
-@njit(cache=True)
+@njit
 def next_of_sample(Q, SQ, K, SK, q, Sq, k, Sk, side_Q, side_K, hold_Q, hold_K, c, gap0, gap1, sb, ta, tb, scale, r, doubts):
     """(time, code) of the first turn of one sample in [ta, tb] while no neuron turns; (end of what was searched, NONE) if none."""
     code = NONE

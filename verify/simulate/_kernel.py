@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from verify.simulate._compiled import entry
 from verify.simulate._kernel_samples import (
     CLOCK,
     CROSSINGS,
@@ -219,7 +219,7 @@ def step_signals(rows, moves, side, Q, K, q, k, UQ, UK, uq, uk, table, sums, spe
             note_crossings(rows, moves, side, row, row * m, crossings, clock)
 
 
-@njit(cache=True, error_model="numpy")
+@entry(error_model="numpy")
 def run(
     X,
     U,

@@ -1,7 +1,4 @@
-"""Per-sample part of the compiled reduction: logits, softmax products, weights, and the measured times T_4^-, T_4^+, T_{4,s}^{(30)}.
-
-Numba keys its cache by file: after a change here, touch `_kernel.py` too.
-"""
+"""Per-sample part of the compiled reduction: logits, softmax products, weights, and the measured times T_4^-, T_4^+, T_{4,s}^{(30)}."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from numba import njit
 
 CLIP = 690.0  # exp(690) is finite, and no ratio of inner products reaches it
 # Never called from Python, hence without wrappers; x/0 is infinite.
-_OPTIONS = {"cache": True, "error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+_OPTIONS = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 part = njit(**_OPTIONS)
 sums_part = njit(**_OPTIONS, fastmath={"reassoc", "nsz", "contract"})  # sums vectorise; NaN and infinities keep their meaning
 
