@@ -218,11 +218,18 @@ def path_length(tr: Trajectory) -> Check:
     at = tr.at(t4)
     start = {q: np.abs(getattr(at, q)) for q in ("query_noise", "key_noise")}
 
+    def length(now: Snapshot, q: str) -> Any:
+        moved = np.abs(getattr(now, q))
+        moved -= start[q]
+        return np.abs(moved, out=moved)
+
     def margin(now: Snapshot) -> Any:
         tau = now.tau[..., None]
         bound = tr.l1 * (tau - t4) + 1e-9 * tr.l1 * tau
-        moved = np.max([np.abs(np.abs(getattr(now, q)) - start[q]) for q in start], axis=0)
-        return np.where(moved <= bound, 1.0, slack_below(moved, bound))  # an equality for monotone pairs: no slack to report
+        moved = length(now, "query_noise")
+        np.maximum(moved, length(now, "key_noise"), out=moved)
+        within = moved <= bound  # an equality for monotone pairs: no slack to report
+        return np.broadcast_to(1.0, moved.shape) if within.all() else np.where(within, 1.0, slack_below(moved, bound))
 
     path = throughout(tr, t4, tr.time(times.T4), margin)
     first = np.minimum(tr.crossings["key_noise"].first_after(t4), tr.end)

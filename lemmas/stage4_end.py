@@ -71,8 +71,11 @@ def moves_to_alignment(tr: Trajectory) -> Check:
     def dominates(at: Snapshot) -> Any:
         row_signal, row_noise = _log_products(at)
         with np.errstate(divide="ignore"):
-            ratio = np.log(np.abs(at.query_signal))[..., None] - np.log(np.abs(at.query_noise))
-        return (row_signal - row_noise)[..., None, :] + ratio - LOG2
+            ratio = np.abs(at.query_noise)
+            np.subtract(np.log(np.abs(at.query_signal))[..., None], np.log(ratio, out=ratio), out=ratio)
+        ratio += (row_signal - row_noise)[..., None, :]
+        ratio -= LOG2
+        return ratio
 
     return both(
         growth(tr, "query_noise", a, b, aligned=True),
@@ -208,9 +211,11 @@ def all_aligned(tr: Trajectory) -> Check:
     def margin(at: Snapshot) -> Any:
         sign = np.sign(at.query_signal)
         noise, signal = unit(tr, "key_noise", at.tau), unit(tr, "key_signal", at.tau)
-        parts = [sign[..., None] * x / noise for x in (at.query_noise, at.key_noise)]
+        pairs = sign[..., None] * at.query_noise
+        np.minimum(pairs, sign[..., None] * at.key_noise, out=pairs)
+        pairs /= noise
         ends = np.minimum(sign * at.query_signal, -sign * at.key_signal) / signal
-        return np.minimum(np.minimum(*parts), ends[..., None])
+        return np.minimum(pairs, ends[..., None], out=pairs)
 
     check = throughout(tr, tr.time(times.T4), tr.end, margin)
     check.detail["g"] = float(event_g(tr))

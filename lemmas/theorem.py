@@ -118,13 +118,14 @@ def linear_convergence(tr: Trajectory) -> Check:
     inside = np.flatnonzero((tr.tau >= a * (1 - 1e-9)) & (tr.tau <= b * (1 + 1e-9)))
     if len(inside) < 2:
         return NOT_OCCURRED
-    slope = np.diff(tr.log_loss[inside]) / np.diff(tr.tau[inside]) / speed
+    log_loss = tr.log_loss_at(inside)
+    slope = np.diff(log_loss) / np.diff(tr.tau[inside]) / speed
     margin = slack_between(-slope, SLOWEST, FASTEST)
     worst = int(np.argmin(margin))
-    late = tr.tau > b
-    after = float(np.diff(tr.log_loss[late])[-1] / np.diff(tr.tau[late])[-1] / speed) if late.sum() > 1 else math.nan
+    late = np.flatnonzero(tr.tau > b)[-2:]
+    after = float(np.diff(tr.log_loss_at(late))[0] / np.diff(tr.tau[late])[0] / speed) if len(late) > 1 else math.nan
     limit = -2 * float(tr.l1.min()) / tr.regime.mean_l1
-    mean = float((tr.log_loss[inside[-1]] - tr.log_loss[inside[0]]) / (tr.tau[inside[-1]] - tr.tau[inside[0]]) / speed)
+    mean = float((log_loss[-1] - log_loss[0]) / (tr.tau[inside[-1]] - tr.tau[inside[0]]) / speed)
     detail: dict[str, Any] = {"slope": mean, "late": after, "late_limit": limit}
     return everywhere("all", float(margin[worst]), tau=tr.tau[inside[worst]], **detail)
 

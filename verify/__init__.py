@@ -33,7 +33,7 @@ from verify.claim import (
 from verify.errors import NumericError, RecordError, RegimeError, UnknownClaim, VerifyError
 from verify.regime import Regime, get
 from verify.simulate import Events, Snapshot, Trajectory, simulate, simulate_trial
-from verify.simulate.trajectory import sigmoid
+from verify.simulate.trajectory import once, sigmoid
 from verify.start import Start, draw, normals, stream
 from verify.stats import fit_exponent, lower_bound, upper_bound
 
@@ -69,6 +69,7 @@ __all__ = [
     "lower_bound",
     "normals",
     "on_samples",
+    "once",
     "same_sign",
     "sigmoid",
     "simulate",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import time
 import traceback
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from verify.errors import NumericError, RegimeError
 from verify.regime import Regime
 from verify.simulate import Trajectory, simulate
 from verify.start import draw
+from verify.times import end_of_run, formula_times
 
 CURVE_POINTS = 48
 
@@ -43,6 +46,11 @@ class Trial:
         if isinstance(made, (NumericError, RegimeError)):
             raise made
         return made
+
+    @cached_property
+    def curve_times(self) -> np.ndarray:
+        """`curve_times` of the trial's regime."""
+        return curve_times(self.regime)
 
     def signs(self) -> dict[str, dict[str, int]]:
         """Uncertain and zero signs over the trajectories made so far, by quantity; only those that occurred."""
@@ -93,7 +101,7 @@ def judge_trial(claim: Claim, trial: Trial, control: Control | None = None) -> d
         if claim.over == "law":
             assert claim.measure is not None, f"law {claim.id} has no measure"
             return {"measure": clean(claim.measure(*arguments))}
-        return record_of(claim.function(*arguments), trial.regime)
+        return record_of(claim.function(*arguments), trial)
     except NumericError as error:
         return {"numeric": str(error), "holds": False, "occurred": True}
     except RegimeError as error:
@@ -102,7 +110,7 @@ def judge_trial(claim: Claim, trial: Trial, control: Control | None = None) -> d
         return {"error": f"{type(error).__name__}: {error}", "where": traceback.format_exc(limit=-2)}
 
 
-def record_of(check: Check, regime: Regime) -> dict[str, Any]:
+def record_of(check: Check, trial: Trial) -> dict[str, Any]:
     """A Check as plain data, its curve resampled to the regime's common times."""
     record: dict[str, Any] = {"holds": check.holds, "margin": check.margin, "share": check.share, "worst": check.worst}
     record |= {"all_hold": check.all_hold, "witness": [check.witness.tau, check.witness.s, check.witness.i]}
@@ -115,18 +123,17 @@ def record_of(check: Check, regime: Regime) -> dict[str, Any]:
         record["detail"] = check.detail
     if check.curve is not None and check.occurred:
         tau, margin = (np.asarray(x, float) for x in check.curve)
-        common = curve_times(regime)
+        common = trial.curve_times
         inside = (common >= tau[0] * (1 - 1e-9)) & (common <= tau[-1] * (1 + 1e-9))
-        record["curve"] = [float(f"{m:.5g}") if ok else None for m, ok in zip(np.interp(common, tau, margin), inside, strict=True)]
+        path = np.interp(common, tau, margin).tolist()
+        record["curve"] = [float(f"{m:.5g}") if ok else None for m, ok in zip(path, inside.tolist(), strict=True)]
     return clean(record)
 
 
 def curve_times(regime: Regime) -> np.ndarray:
     """The common times at which margins over time are kept."""
-    from verify.times import end_of_run, formula_times
-
     end = end_of_run(regime)
-    first = min(t for t in [*formula_times(regime).values(), end] if np.isfinite(t) and t > 0)
+    first = min(t for t in [*formula_times(regime).values(), end] if math.isfinite(t) and t > 0)
     return np.geomspace(first / 2, end, CURVE_POINTS)
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 
@@ -50,7 +50,7 @@ class Check:
     undecided: bool = False
 
     def __post_init__(self) -> None:
-        if self.occurred and not self.numeric and np.isnan(self.margin):
+        if self.occurred and not self.numeric and math.isnan(self.margin):
             object.__setattr__(self, "numeric", "margin is NaN")
 
 

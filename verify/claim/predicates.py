@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from verify.simulate.trajectory import PAIRS, Snapshot, Trajectory
 from verify.start import Array
 
 Mask = NDArray[np.bool_]
+Place = tuple[np.intp, ...]
 
 
 def slack_below(value: Array | float, bound: Array | float) -> Array:
@@ -41,7 +44,7 @@ def everywhere(
     margin: Array | float,
     *,
     where: Mask | None = None,
-    tau: float | Array | None = None,
+    tau: float | Array | Callable[[Place], float] | None = None,
     tightness: float | None = None,
     **detail: Any,
 ) -> Check:
@@ -51,27 +54,33 @@ def everywhere(
         judged: "all" or "share" (the regime's form).
         margin: per entity: shape (m_k, n), (m_k,), (n,) or (). A margin of exactly 0, and NaN, are violations.
         where: the entities the statement speaks of; if there are none, the event did not occur.
-        tau: when each margin was attained (scalar or same shape), for the witness.
+        tau: when each margin was attained (scalar or same shape, or a function of the entity's place), for the witness.
     """
     margin = np.asarray(margin, float)
-    mask = np.ones(margin.shape, bool) if where is None else np.broadcast_to(where, margin.shape)
-    if not mask.any():
+    mask = where if where is None or where.shape == margin.shape else np.broadcast_to(where, margin.shape)
+    chosen = margin.ravel() if mask is None else margin[mask]
+    if chosen.size == 0:
         return NOT_OCCURRED
-    chosen = margin[mask]
-    numeric = "margin is NaN" if np.isnan(chosen).any() else ""
-    ordered = np.sort(np.where(np.isnan(chosen), -np.inf, chosen))
-    share = float(np.mean(ordered > 0))
+    worst = float(chosen.min())
+    numeric = "margin is NaN" if math.isnan(worst) else ""  # the minimum is NaN if any value is
+    if numeric:
+        worst = -math.inf
+        margin, chosen = (np.where(np.isnan(x), worst, x) for x in (margin, chosen))
     # With q = floor(p N) allowed failures, the share form holds iff the (q+1)-th smallest margin is positive.
-    rank = int(np.floor(P * ordered.size + 1e-12)) if judged == "share" and ordered.size > 1 else 0
-    flat = int(np.argmin(np.where(mask, np.where(np.isnan(margin), -np.inf, margin), np.inf)))
+    rank = math.floor(P * chosen.size + 1e-12) if judged == "share" and chosen.size > 1 else 0
+    decides = float(np.partition(chosen, rank)[rank]) if rank else worst
+    flat = int(np.argmin(margin if mask is None else np.where(mask, margin, np.inf)))
     place = np.unravel_index(flat, margin.shape)
-    when = None if tau is None else float(np.broadcast_to(np.asarray(tau, float), margin.shape)[place])
+    if isinstance(tau, np.ndarray) and tau.ndim:
+        when = float((tau if tau.shape == margin.shape else np.broadcast_to(tau, margin.shape))[place])
+    else:
+        when = tau(place) if callable(tau) else None if tau is None else float(tau)
     return Check(
-        holds=bool(ordered[rank] > 0),
-        margin=float(ordered[rank]),
-        share=share,
-        worst=float(ordered[0]),
-        all_hold=bool(ordered[0] > 0),
+        holds=decides > 0,
+        margin=decides,
+        share=np.count_nonzero(chosen > 0) / chosen.size,
+        worst=worst,
+        all_hold=worst > 0,
         witness=Witness(when, *_axes(place)),
         numeric=numeric,
         tightness=tightness,
@@ -79,29 +88,30 @@ def everywhere(
     )
 
 
-def _axes(place: tuple[np.intp, ...]) -> tuple[int | None, int | None]:
+def _axes(place: Place) -> tuple[int | None, int | None]:
     if len(place) == 2:
         return int(place[0]), int(place[1])
     return (int(place[0]), None) if len(place) == 1 else (None, None)
 
 
-BLOCK = 1 << 17
-"""Pairs times times that are judged in one go: about a megabyte per array, so that temporaries stay in the cache."""
+BLOCK = 1 << 16
+"""Pairs times times that are judged in one go: half a megabyte per array, so that temporaries stay in the cache."""
 
 
-def window(tr: Trajectory, a: float, b: float) -> list[Snapshot]:
-    """The times a, every grid time inside (a, b), and b (clipped to the run), in blocks with a leading axis of times."""
+def window(tr: Trajectory, a: float, b: float, size: int) -> list[Snapshot]:
+    """The times a, every grid time inside (a, b), and b (clipped to the run), in blocks of at most `size` with a leading axis of times."""
     b = min(b, tr.end)
-    if not (np.isfinite(a) and a <= b):
+    if not (math.isfinite(a) and a <= b):
         return []
-    first, last = (int(j) for j in np.searchsorted(tr.tau, [a * (1 + 1e-9), b * (1 - 1e-9)]))
-    size = max(1, BLOCK // (tr.regime.n * tr.regime.m_k))
-    inside = [tr.stretch(j, min(j + size, last)) for j in range(first, last, size)]
-    return [_block(tr.at(a)), *inside, _block(tr.at(b))]
+    first, last = tr.index(a), tr.index(b)
+    opening = [_block(tr.at(a))] if tr.between(a) else []
+    closing = [_block(tr.at(b))] if tr.between(b) else []
+    stop = last if closing else last + 1
+    return [*opening, *(tr.stretch(j, min(j + size, stop)) for j in range(first, stop, size)), *closing]
 
 
 def _block(shot: Snapshot) -> Snapshot:
-    values = {f.name: np.asarray(getattr(shot, f.name))[None] for f in fields(shot)}
+    values = {name: np.asarray(value)[None] for name, value in vars(shot).items()}
     return Snapshot(**values | {name: values[name][:, None] for name in ("tau", "value_signal")})
 
 
@@ -122,20 +132,26 @@ def throughout(
             (T, n), `tau` and `value_signal` (T, 1)) to an array (T, entities...); (T, 1) is one entity without index.
         samples: whether a one-dimensional margin is indexed by samples, not neurons.
     """
-    blocks = window(tr, a, b)
+    blocks = window(tr, a, b, len(tr.tau) if samples else max(1, BLOCK // (tr.regime.n * tr.regime.m_k)))
     if not blocks:
         return NOT_OCCURRED
-    stack = np.concatenate([np.asarray(margin(block), float) for block in blocks])
-    if stack.shape[1:] == (1,):
-        stack = stack[:, 0]
+    stacks = [np.asarray(margin(block), float) for block in blocks]
+    if stacks[0].shape[1:] == (1,):
+        stacks = [stack[:, 0] for stack in stacks]
     times = np.concatenate([block.tau[:, 0] for block in blocks])
-    first_worst = np.argmin(stack, axis=0)  # argmin finds a NaN first
-    lowest = np.take_along_axis(stack, first_worst[None], 0)[0]
-    check = everywhere(tr.regime.judged, lowest, where=where, tau=times[first_worst], **detail)
+
+    def attained(place: Place) -> float:
+        path = np.concatenate([stack[:, *place] for stack in stacks])
+        return float(times[np.argmin(path)])  # argmin finds a NaN first
+
+    lowest = functools.reduce(np.minimum, [stack.min(axis=0) for stack in stacks])
+    check = everywhere(tr.regime.judged, lowest, where=where, tau=attained, **detail)
     if not check.occurred:
         return check
-    mask = np.ones(lowest.shape, bool) if where is None else np.broadcast_to(where, lowest.shape)
-    curve = (stack if mask.all() else stack[:, mask]).reshape(len(times), -1).min(axis=1)
+    if where is not None and not np.all(where):
+        chosen = np.flatnonzero(np.broadcast_to(where, lowest.shape))
+        stacks = [stack.reshape(len(stack), -1)[:, chosen] for stack in stacks]
+    curve = np.concatenate([stack.min(axis=tuple(range(1, stack.ndim))) for stack in stacks])
     return on_samples(with_curve(check, times, curve)) if samples else with_curve(check, times, curve)
 
 
@@ -156,12 +172,11 @@ def steady_margin(tr: Trajectory, quantity: str, a: float | Array, b: float | Ar
     The margin is (time of the first step that is not in that direction - b)/b: positive iff the direction is kept on all of
     (a, b), and then says by which factor the window could be longer (censored at the end of the run).
     """
-    turns = tr.turns[quantity]
-    shape = turns.shape
-    a, b = np.broadcast_to(np.asarray(a, float), shape), np.broadcast_to(np.asarray(b, float), shape)
     right = tr.direction(quantity, a) == sign
-    wrong = np.where(right, np.minimum(turns.first_after(a), max(tr.end, float(np.max(b)) * (1 + 1e-9))), a)
-    return np.where(b > a, (wrong - b) / np.abs(b) + np.where(right & (wrong >= b), 1e-12, 0.0), np.nan), wrong
+    wrong = np.where(right, np.minimum(tr.turns[quantity].first_after(a), max(tr.end, float(np.max(b)) * (1 + 1e-9))), a)
+    margin = (wrong - b) / np.abs(b)
+    margin[right & (wrong >= b)] += 1e-12
+    return margin if np.all(b > a) else np.where(b > a, margin, np.nan), wrong
 
 
 def steady(
@@ -198,7 +213,8 @@ def same_sign(tr: Trajectory, tau: float | Array, first: tuple[str, Array], seco
     """Signed agreement: +-min(|x|, |y|) in the quantities' units, positive iff x and y have the same strict sign."""
     (name_x, x), (name_y, y) = first, second
     x, y = x / unit(tr, name_x, tau), y / unit(tr, name_y, tau)
-    return np.sign(x) * np.sign(y) * np.minimum(np.abs(x), np.abs(y))
+    least = np.minimum(x, y)
+    return np.maximum(least, np.negative(np.maximum(x, y, out=x), out=x), out=least)  # in place: new memory is slow
 
 
 def both(*checks: Check) -> Check:

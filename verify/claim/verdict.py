@@ -130,6 +130,10 @@ def combined(values: Sequence[float]) -> dict[str, float | None]:
 
 def clean(value: Any) -> Any:
     """Plain data for JSON: numpy scalars unwrapped, non-finite floats as None."""
+    if type(value) is float:
+        return value if math.isfinite(value) else None
+    if value is None or type(value) in (int, bool, str):
+        return value
     if isinstance(value, dict):
         return {str(k): clean(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
@@ -138,6 +142,4 @@ def clean(value: Any) -> Any:
         return clean(value.tolist())
     if isinstance(value, np.generic):
         return clean(value.item())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
     return value

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     import xarray
 
 Array = NDArray[np.float64]
+T = TypeVar("T")
 PAIRS = ("query_noise", "key_noise")
 NEURONS = ("query_signal", "key_signal")
 SAMPLES = ("value_noise",)
@@ -42,29 +46,39 @@ class Events:
         """Number of events in the open interval (a, b), per entity; `b` may be an array of the quantity's shape."""
         b = np.broadcast_to(np.asarray(b, float), self.shape).ravel()
         inside = (self.tau > a) & (self.tau < b[self.index])
-        return np.bincount(self.index[inside], minlength=int(np.prod(self.shape, dtype=int))).reshape(self.shape)
+        return np.bincount(self.index[inside], minlength=self._size).reshape(self.shape)
 
     def first_after(self, a: float | Array) -> Array:
         """Time of the first event later than `a`, per entity; inf where there is none."""
-        out = np.full(int(np.prod(self.shape, dtype=int)), np.inf)
-        a = np.broadcast_to(np.asarray(a, float), self.shape).ravel()
-        late = self.tau > a[self.index]
-        np.minimum.at(out, self.index[late], self.tau[late])
+        out = np.full(self._size, np.inf)
+        if np.ndim(a):
+            a = np.broadcast_to(np.asarray(a, float), self.shape).ravel()
+            late = self.tau > a[self.index]
+        else:
+            late = slice(self.tau.searchsorted(a, "right"), None)
+        out[self.index[late][::-1]] = self.tau[late][::-1]  # earlier events overwrite later ones
         return out.reshape(self.shape)
 
     def last(self) -> Array:
         """Time of the last event, per entity; -inf where there is none."""
-        out = np.full(int(np.prod(self.shape, dtype=int)), -np.inf)
-        np.maximum.at(out, self.index, self.tau)
+        out = np.full(self._size, -np.inf)
+        out[self.index] = self.tau  # later events overwrite earlier ones
         return out.reshape(self.shape)
 
     def sign_at(self, initial: NDArray[Any], tau: float | Array) -> Array:
         """The sign just after `tau`, per entity, given the `initial` signs."""
-        out = np.asarray(initial, float).ravel().copy()
-        tau = np.broadcast_to(np.asarray(tau, float), self.shape).ravel()
-        past = self.tau <= tau[self.index]
+        out = np.asarray(initial).astype(np.int8).ravel()
+        if np.ndim(tau):
+            tau = np.broadcast_to(np.asarray(tau, float), self.shape).ravel()
+            past = self.tau <= tau[self.index]
+        else:
+            past = slice(self.tau.searchsorted(tau, "right"))
         out[self.index[past]] = self.sign[past]  # later events overwrite earlier ones
-        return out.reshape(self.shape)
+        return out.astype(float).reshape(self.shape)
+
+    @property
+    def _size(self) -> int:
+        return math.prod(self.shape)
 
 
 @dataclass(frozen=True)
@@ -157,9 +171,16 @@ class Trajectory:
     @cached_property
     def margin(self) -> Array:
         r"""$y_i f_i$ on the grid, shape (T, n) (claims.md section 1)."""
+        return self._margin_at(slice(None))
+
+    def _margin_at(self, rows: Any) -> Array:
         if self.output_margin is not None:
-            return self.output_margin
-        return output(self.gap_signal, self.gap_noise, self.value_signal[:, None], self.value_noise)
+            return self.output_margin[rows]
+        return output(self.gap_signal[rows], self.gap_noise[rows], self.value_signal[rows, None], self.value_noise[rows])
+
+    def log_loss_at(self, rows: NDArray[np.int64]) -> Array:
+        r"""$\log L_S$ at the grid times of these indices, without that of the others."""
+        return log_mean_logistic(self._margin_at(rows))
 
     @cached_property
     def log_loss(self) -> Array:
@@ -174,7 +195,7 @@ class Trajectory:
     # -- any time --------------------------------------------------------------------------------------------------
     def index(self, tau: float) -> int:
         """Index of the first grid time >= tau (within 1e-9 of it); the last index if the run is shorter."""
-        return min(int(np.searchsorted(self.tau, tau * (1 - 1e-9))), len(self.tau) - 1)
+        return min(int(self.tau.searchsorted(tau * (1 - 1e-9))), len(self.tau) - 1)
 
     def time(self, name: str) -> float:
         """A named time in tau; nan if it was not reached."""
@@ -191,13 +212,21 @@ class Trajectory:
             if not np.isfinite(tau):
                 raise ValueError(f"time {when!r} was not reached in this trial")
             j = self.index(tau)
-            between = self.exact and abs(self.tau[j] - tau) > 1e-9 * abs(tau) and j > 0 and tau < self.end
-            self._shots[tau] = self._continue(j - 1, tau) if between else self.recorded(j)
+            self._shots[tau] = self._continue(j - 1, tau) if self.between(tau) else self.recorded(j)
         return self._shots[tau]
+
+    def between(self, tau: float) -> bool:
+        """Whether `at` continues a path to this time, instead of giving the record at `index(tau)`."""
+        j = self.index(tau)
+        return bool(self.exact and abs(self.tau[j] - tau) > 1e-9 * abs(tau) and j > 0 and tau < self.end)
 
     @cached_property
     def _shots(self) -> dict[float, Snapshot]:
         return {}  # many claims ask for the same few times
+
+    @cached_property
+    def _kept(self) -> dict[Any, Any]:
+        return {}  # what `once` keeps
 
     def recorded(self, j: int) -> Snapshot:
         """Every quantity at the j-th grid time."""
@@ -226,20 +255,29 @@ class Trajectory:
 
     def _signed_time(self, name: str, a: float, b: float) -> Array:
         events = self.turns[name]
-        sign = events.sign_at(self.initial_direction[name], a)
+        sign = self.direction(name, a)
         total = sign * (b - a)
-        lo, hi = np.searchsorted(events.tau, [a, b], side="right")
-        flat, now = total.ravel(), sign.ravel()
-        for e in range(lo, hi):
-            where, new = events.index[e], events.sign[e]
-            flat[where] += (new - now[where]) * (b - events.tau[e])
-            now[where] = new
-        return flat.reshape(total.shape)
+        lo, hi = events.tau.searchsorted(a, "right"), events.tau.searchsorted(b, "right")
+        if lo < hi:
+            index, new = events.index[lo:hi], events.sign[lo:hi]
+            by_entity = np.argsort(index, kind="stable")
+            before = np.empty(hi - lo)
+            before[by_entity[1:]] = new[by_entity[:-1]]
+            first = by_entity[np.flatnonzero(np.diff(index[by_entity], prepend=-1))]
+            before[first] = sign.ravel()[index[first]]
+            np.add.at(total.reshape(-1), index, (new - before) * (b - events.tau[lo:hi]))
+        return total
 
     # -- directions ------------------------------------------------------------------------------------------------
     def direction(self, name: str, tau: float | Array) -> Array:
         """Sign of the increment just after `tau`, per entity."""
-        return self.turns[name].sign_at(self.initial_direction[name], tau)
+        if np.ndim(tau):
+            return self.turns[name].sign_at(self.initial_direction[name], tau)
+        key = ("direction", name, tau)
+        if key not in self._kept:
+            self._kept[key] = self.turns[name].sign_at(self.initial_direction[name], tau)
+            self._kept[key].setflags(write=False)
+        return self._kept[key]
 
     def to_xarray(self) -> xarray.Dataset:
         """The grid values as a labelled dataset (dimensions tau, s, i)."""
@@ -250,6 +288,25 @@ class Trajectory:
         dims |= dict.fromkeys(("value_signal", "log_loss"), ("tau",))
         attrs = {"simulator": self.simulator, "regime": self.regime.name, "seed": self.seed, "eta": self.regime.eta}
         return xr.Dataset({k: (v, getattr(self, k)) for k, v in dims.items()}, coords={"tau": self.tau}, attrs=attrs)
+
+
+def once(function: Callable[..., T]) -> Callable[..., T]:
+    """Decorate a function of a trajectory (and hashable arguments) whose value many claims ask for: it is kept with the trajectory.
+
+    Arrays come back read-only, since they are shared.
+    """
+
+    @functools.wraps(function)
+    def kept(tr: Trajectory, *arguments: Any) -> T:
+        key = (function, *arguments)
+        if key not in tr._kept:
+            value = tr._kept[key] = function(tr, *arguments)
+            for x in value if isinstance(value, tuple) else (value,):
+                if isinstance(x, np.ndarray):
+                    x.setflags(write=False)
+        return tr._kept[key]
+
+    return kept
 
 
 def output(gap_signal: Array, gap_noise: Array, value_signal: Array, value_noise: Array) -> Array:
