@@ -242,10 +242,17 @@ def _violated(name: str) -> Callable[..., Drawn]:
     return drawn
 
 
+def _value_signal(out: Path, progress: Progress = None) -> Drawn:
+    from reports.figures_value import draw
+
+    return draw(out, progress)
+
+
 FIGURES: dict[str, Callable[..., Drawn]] = {
     "Tab.2": tab_2,
     "Fig.1": fig_1,
     **{name: _violated(name) for name in ("Fig.3", "Fig.4", "Fig.5", "Fig.9", "Fig.10", "Fig.11")},
+    "Fig.5.value": _value_signal,
     "Fig.17": fig_17,
     "Fig.18": fig_18,
 }
