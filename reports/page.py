@@ -12,7 +12,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from reports import boundaries, charts, graph, history, ladder, mathml, model
+from reports import boundaries, charts, graph, history, ladder, mathml, matrix, model
 from reports.health import health
 from verify import notation
 
@@ -31,7 +31,14 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    env.filters |= {"num": charts.number, "anchor": model.anchor, "share": share, "factor": factor, "family": model.family}
+    env.filters |= {
+        "num": charts.number,
+        "anchor": model.anchor,
+        "share": share,
+        "factor": factor,
+        "family": model.family,
+        "times": matrix.times,
+    }
     env.globals |= {
         "prose": mathml.prose,
         "formula": mathml.formula,
@@ -130,6 +137,17 @@ def _figure(figure: Record) -> Record:
     return {"name": "", "title": "", "published": "", "ours": "", "command": "", "table": None} | figure | {"image": image}
 
 
+def _probe(probe: Record) -> Record:
+    """A probe with its chart, its sentence and its command."""
+    return {
+        "data": {"claim": "", "regime": "", "verdicts": []} | probe,
+        "axes": boundaries.keys_of(probe),
+        "chart": boundaries.probe_chart(probe),
+        "text": boundaries.sentence(probe),
+        "command": boundaries.command(probe),
+    }
+
+
 def _table_rows(claims: list[model.Claim], regimes: list[str], changes: dict[str, str]) -> list[dict[str, Any]]:
     out = []
     for rank, claim in enumerate(claims):
@@ -165,6 +183,8 @@ def context(record: Record, previous: list[Record], extras: Record) -> dict[str,
     for control in extras["controls"]:
         by_claim.setdefault(control["claim"], []).append(control)
     drawn = graph.draw(claims, names)
+    shown = matrix.view(extras["matrix"])
+    needs = {c.id: matrix.of_claim(shown, c.ids) for c in claims}
     cards = {
         c.id: {
             "panels": [_panel(r, c, described) for r in c.rows],
@@ -176,6 +196,7 @@ def context(record: Record, previous: list[Record], extras: Record) -> dict[str,
         "run": run,
         "claims": claims,
         "by_id": {c.id: c for c in claims},
+        "labels": {label for c in claims for label in c.ids},
         "sections": sections,
         "regimes": [{"name": n, "slack": {}} | described.get(n, {}) for n in names],
         "names": names,
@@ -194,9 +215,11 @@ def context(record: Record, previous: list[Record], extras: Record) -> dict[str,
         "graph_order": drawn["order"],
         "graph_alone": drawn["alone"],
         "graph_legend": graph.legend(),
-        "breaks": boundaries.what_breaks(extras["matrix"]),
-        "matrix": boundaries.matrix_table(extras["matrix"]),
-        "probes": [{"data": p, "axes": boundaries.keys_of(p), "chart": boundaries.probe_chart(p)} for p in extras["probes"]],
+        "needs": needs,
+        "breaks": {name: matrix.what_breaks(found) for name, found in needs.items()},
+        "matrix": shown,
+        "results": matrix.RESULTS,
+        "probes": [_probe(p) for p in extras["probes"]],
         "figures": [_figure(f) for f in extras["figures"]],
         "health": health(claims, run, extras["controls"]),
     }

@@ -14,7 +14,20 @@ import reports
 pytestmark = pytest.mark.browser
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 ARGUMENTS = ["--no-sandbox", "--headless=new", "--disable-gpu"]
-SECTIONS = ["summary", "how", "condition", "graph", "claims", "cards", "boundaries", "figures", "changes", "health", "glossary"]
+SECTIONS = [
+    "summary",
+    "how",
+    "condition",
+    "graph",
+    "claims",
+    "cards",
+    "necessity",
+    "boundaries",
+    "figures",
+    "changes",
+    "health",
+    "glossary",
+]
 
 
 def missing(reason: str) -> None:
@@ -186,9 +199,43 @@ def test_hundreds_of_claims_are_laid_out_only_near_the_view(browser, tmp_path):
     assert {"claims", "cards", "health"} <= set(names)
     page.locator('#claim-table a[href="#claim-E.150"]').click()
     assert 0 <= page.evaluate("document.getElementById('claim-E.150').getBoundingClientRect().top") < 800
-    page.locator("input[name=q]").fill("number 77")
+    page.locator("input[name=q]").fill("E.77")
     assert page.locator("#claim-table tbody tr:visible").count() == 1
     page.close()
+
+
+def test_a_cell_of_the_matrix_opens_its_points_and_closes_again(open_page):
+    page = open_page()
+    cell = page.locator("a.m-needed").first
+    cell.click()
+    assert cell.get_attribute("aria-expanded") == "true"
+    row = page.locator("#matrix tr.opened")
+    assert "REFUTED" in row.inner_text()
+    assert "verify run" in row.locator("code").inner_text()
+    cell.click()
+    assert row.count() == 0
+
+
+def test_the_matrix_is_filtered_by_result_and_keeps_that_in_the_address(open_page):
+    page = open_page()
+    page.locator("#matrix-filter select").select_option("undecided")
+    again = open_page(page.evaluate("location.hash"))
+    shown = again.locator("#matrix a.m:visible")
+    assert shown.count() == again.locator("#matrix a.m-undecided").count() > 0
+    assert again.locator("#matrix-shown").inner_text().startswith(f"{shown.count()} cells")
+
+
+def test_matrix_without_javascript_leads_to_the_points(open_page):
+    page = open_page(java_script_enabled=False)
+    page.locator("a.m-needed").first.click()
+    target = page.locator(f'[id="{page.locator("a.m-needed").first.get_attribute("href")[1:]}"]')
+    assert target.is_visible()
+    assert "REFUTED" in target.inner_text()
+
+
+def test_a_link_into_the_points_opens_all_around_it(open_page):
+    page = open_page("#need-E.3-sparsity")
+    assert page.locator('[id="need-E.3-sparsity"]').is_visible()
 
 
 @pytest.mark.parametrize("script", [True, False])
@@ -198,7 +245,7 @@ def test_paper_shows_every_card_open(open_page, script):
     closed = page.locator("details.card:not([open]) .statement")
     assert closed.count() > 5
     assert all(closed.nth(k).is_visible() for k in range(closed.count()))
-    assert page.locator(".filters").first.is_hidden()
+    assert page.locator(".filters").is_hidden()
     assert page.locator(".card .curve").count() > 10
     assert page.locator(".card noscript .curve").count() == (0 if script else page.locator(".card .curve").count())
     pages = page.pdf(format="A4").count(b"/Type /Page\n")

@@ -14,12 +14,24 @@ import records
 
 import reports
 from reports import charts, history, layout, mathml, model
-from reports.boundaries import matrix_table, probe_chart, what_breaks
 from reports.ladder import fit_chart
 
 RECORD = records.make()
 PAGE = reports.render(RECORD, extras=records.extras())
-SECTIONS = ["summary", "how", "condition", "graph", "claims", "cards", "boundaries", "figures", "changes", "health", "glossary"]
+SECTIONS = [
+    "summary",
+    "how",
+    "condition",
+    "graph",
+    "claims",
+    "cards",
+    "necessity",
+    "boundaries",
+    "figures",
+    "changes",
+    "health",
+    "glossary",
+]
 HOSTILE = "\"><script>alert(1)</script><img src=x onerror=alert(2)>'`\u202e{{7*7}}&lt;"
 
 
@@ -321,15 +333,6 @@ def test_layout_keeps_order_and_spacing():
     assert all(made.nodes[p][0] < made.nodes[c][0] for p, c in made.edges)
     assert abs(made.nodes["b"][1] - made.nodes["c"][1]) >= layout.NODE_HEIGHT
     assert made == layout.layered(parents, dict.fromkeys(parents, 40.0))
-
-
-def test_matrix_and_probes():
-    extras = records.extras()
-    assert what_breaks(extras["matrix"]) == {"E.3": "sparsity"}
-    assert matrix_table(extras["matrix"])["columns"] == ["sparsity", "dimension"]
-    assert matrix_table(None) is None
-    assert probe_chart(extras["probes"][0]).count('class="mark') == 7
-    assert probe_chart(extras["probes"][1]).count('class="mark') == 25
 
 
 def test_health_lists_the_lie_that_passed():

@@ -233,6 +233,70 @@ class ProbeResult(Struct):
     text: str
     verdicts: list[ProbePoint]
     trials: int
+    command: Annotated[str, Meta(description="repeats the probe")] | UnsetType = UNSET
+
+
+Rate = Annotated[list[float], Meta(description="confidence sequence of the violation rate, valid whenever one stops")]
+Factor = Annotated[float | None, Meta(description="how far outside the inequality, 1 on its boundary; null outside Condition 3.1")]
+
+
+class MatrixPoint(Struct):
+    """One claim at one strength."""
+
+    factor: Factor
+    change: str
+    verdict: Verdict
+    n: int
+    violations: int
+    interval: Rate
+    reason: str
+    command: str
+
+
+class MatrixCell(Struct):
+    """One claim against one part of Condition 3.1, or of Definition 2.1; the numbers are those of the deciding strength."""
+
+    claim: Label
+    part: str
+    clause: str
+    base: str
+    result: Literal["needed", "not needed", "undecided", "not defined", "false at the base"]
+    factor: Factor
+    held: Annotated[float | None, Meta(description="the last factor at which it was supported before it was refuted")]
+    change: str
+    declared: Annotated[bool, Meta(description="whether the claim names that part among its conditions")]
+    n: int
+    violations: int
+    interval: Rate
+    reason: str
+    command: str
+    points: list[MatrixPoint]
+
+
+class Finding(Struct):
+    """What a reader of the paper would not expect, derived from the cells."""
+
+    kind: str
+    part: str
+    claim: Label
+    others: list[str]
+    text: str
+    interval: Rate
+    command: str
+
+
+class MatrixRecord(Struct):
+    """matrix.json."""
+
+    schema: Version
+    base: str
+    root_seed: int
+    fingerprint: str
+    strengths: list[dict[str, Any]]
+    cells: list[MatrixCell]
+    findings: list[Finding]
+    trials: int
+    spent: str
 
 
 SHAPES: dict[str, type[Struct]] = {
@@ -241,6 +305,7 @@ SHAPES: dict[str, type[Struct]] = {
     "controls": ControlList,
     "bench": BenchmarkList,
     "probe": ProbeResult,
+    "matrix": MatrixRecord,
 }
 """Published shapes by the name of the command that writes them."""
 

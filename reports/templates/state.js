@@ -3,9 +3,15 @@
 const State = (() => {
   // Charts wait as the text of a <noscript> until their card opens or the page is printed: a long page then loads in a fraction of the time.
   const fill = (part) => part.querySelectorAll("noscript").forEach((held) => { held.outerHTML = held.textContent; });
-  const open = (card) => { fill(card); card.open = true; };
-  document.querySelectorAll("details[open]").forEach(fill);
-  document.addEventListener("toggle", (event) => { if (event.target.open) fill(event.target); }, true);
+  const find = (id) => {
+    const named = `id="${id}"`;
+    if (!document.getElementById(id)) document.querySelectorAll("noscript").forEach((held) => { if (held.textContent.includes(named)) fill(held.parentElement); });
+    return document.getElementById(id);
+  };
+  const own = (card) => card.querySelectorAll("noscript").forEach((held) => { if (held.closest("details") === card) fill(held.parentElement); });
+  const open = (card) => { own(card); card.open = true; };
+  document.querySelectorAll("details[open]").forEach(own);
+  document.addEventListener("toggle", (event) => { if (event.target.open) own(event.target); }, true);
   matchMedia("print").addEventListener("change", (event) => { if (event.matches) fill(document); });
   const read = () => {
     const [anchor, ...rest] = location.hash.slice(1).split("&");
@@ -20,10 +26,9 @@ const State = (() => {
     history[push ? "pushState" : "replaceState"](null, "", hash);
   };
   const reveal = (id, smooth) => {
-    const target = id && document.getElementById(decodeURIComponent(id));
+    const target = id && find(decodeURIComponent(id));
     if (!target) return;
-    const card = target.closest("details");
-    if (card) open(card);
+    for (let part = target; part; part = part.parentElement) if (part.localName === "details") open(part);
     target.scrollIntoView({ behavior: smooth ? undefined : "instant", block: "start" });
     const focus = target.matches("details") ? target.querySelector("summary") : null;
     if (focus) focus.focus({ preventScroll: true });
@@ -52,5 +57,6 @@ const State = (() => {
     listen: (f) => { listeners.push(f); f(); },
     start: () => reveal(anchor, false),
     reveal,
+    find,
   };
 })();

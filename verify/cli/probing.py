@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -53,6 +54,9 @@ def probe(
         found = _probe(claim, base, axes, Budget(budget, seconds), root_seed)
     except KeyboardInterrupt:
         raise Interrupted("interrupted; nothing was written") from None
+    words = ["verify", "probe", label, *(w for text in vary for w in ("--vary", text)), *(["--regime", regime] if regime else [])]
+    words += [w for text in set_ or [] for w in ("--set", text)] + ["--budget", str(budget), "--seconds", f"{seconds:g}"]
+    found["command"] = shlex.join(words + (["--root-seed", str(root_seed)] if root_seed else []))
     if as_json:
         print_json(found)
     else:
