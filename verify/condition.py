@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -19,6 +20,15 @@ class Part:
     latex: str
     parameter: str
     slack: Callable[[Regime], float]
+
+    @property
+    def text(self) -> str:
+        """The inequality in plain Unicode, for sentences and terminals."""
+        return re.sub(r"\\[a-z]+", lambda word: _UNICODE.get(word[0], word[0]), self.latex).translate(_BRACES)
+
+
+_UNICODE = {r"\ge": "≥", r"\le": "≤", r"\sigma": "σ", r"\eta": "η", r"\delta": "δ", r"\log": "log"}
+_BRACES = str.maketrans("{}", "()")
 
 
 def _log_d(r: Regime) -> float:

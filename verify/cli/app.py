@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from verify.cli import catalogue, planted, probing, running, single
+from verify.cli import catalogue, necessity, planted, probing, running, single
 from verify.cli.console import Interrupted, fail, say
 from verify.errors import VerifyError
 
@@ -35,6 +35,7 @@ app.command("figure")(single.figure)
 app.command("bench")(single.bench)
 app.command("controls")(planted.controls)
 app.command("probe")(probing.probe)
+app.command("matrix")(necessity.matrix)
 
 _UsageError: Any = typer.BadParameter.__mro__[1]  # the same class whether typer brings its own click or imports one
 

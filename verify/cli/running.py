@@ -60,7 +60,7 @@ def run(
             raise Interrupted(f"interrupted; {finished} of {len(made.tasks)} trials are kept in {out_dir}. Go on with: {again}") from None
     store.write_atomic(out_dir / store.RUN, store.dumps(record, 1) + "\n")
     show(record)
-    page = _write_reports(out_dir, record)
+    page = write_reports(out_dir, record)
     refuted = [r for r in record["verdicts"] if r["verdict"] in v.FAILS]
     timing = record["run"]["timing"]
     out.print(f"{timing['wall_s']:.1f} s on {count} workers, {timing['cpu_s']:.1f} s of work", markup=False)
@@ -78,7 +78,7 @@ def _plan(ids: list[str], suite: str, regimes: list[str], seeds: int, root: int,
     return plan(claims, chosen, seeds, root, homes=not regimes, settings=settings(changes), command=shlex.join(words))
 
 
-def _write_reports(directory: Path, record: Record) -> Path:
+def write_reports(directory: Path, record: Record) -> Path:
     """index.html, junit.xml and summary.md beside run.json; returns the page's path."""
     store.write_atomic(directory / store.JUNIT, junit(record))
     store.write_atomic(directory / store.SUMMARY, summary(record))
@@ -111,7 +111,7 @@ def report(directory: Annotated[Path, typer.Argument(metavar="DIR", help="A dire
 
     [dim]verify controls --json > DIR/controls.json; verify report DIR[/dim]
     """
-    out.print(str(_write_reports(directory, store.read_run(directory)).resolve()), markup=False, soft_wrap=True)
+    out.print(str(write_reports(directory, store.read_run(directory)).resolve()), markup=False, soft_wrap=True)
     return 0
 
 

@@ -60,3 +60,27 @@ class EProcess:
             elif _log_e(self.violations, self.n, self.delta, False) >= limit:
                 self.verdict = "SUPPORTED"
         return self.verdict
+
+
+def interval(violations: int, n: int, alpha: float = ALPHA) -> tuple[float, float]:
+    """Confidence sequence for the violation rate: the rates that neither e-value rejects; valid whenever one stops (level 1 - 2 alpha)."""
+    if n == 0:
+        return 0.0, 1.0
+    limit = -math.log(alpha)
+    inside = violations / n
+
+    def edge(outside: float, above: bool) -> float:
+        rejected, kept = outside, inside
+        if not log_e(violations, n, min(max(rejected, 1e-12), 1 - 1e-12), above=above) >= limit:
+            return outside
+        for _ in range(50):
+            middle = (rejected + kept) / 2
+            if log_e(violations, n, middle, above=above) >= limit:
+                rejected = middle
+            else:
+                kept = middle
+        return rejected
+
+    low = edge(0.0, True) if violations else 0.0
+    high = edge(1.0, False) if violations < n else 1.0
+    return float(low), float(high)
