@@ -188,6 +188,12 @@ def _(tr: Trajectory) -> Trajectory:
     source="Lemma 4.8 (1), Lemma E.40",
     conditions=["noise_strength", "key_width"],
     depends_on=["E.40", "4.6.2", "4.7.2"],
+    undefined=lambda r: (
+        None
+        if r.L == 2
+        else f"T_4 is a multiple of T_4^-, which Eq. (29) defines by the softmax outputs of one signal and one noise patch, L = 2 "
+        f"(given L = {r.L}); F.2b judges the alignment of the largest noise patch at the end"
+    ),
     units="smallest of |Q|, |K| in ηl_i and |q|, |k| in η, signed by alignment",
     expected={
         "fig1": ("REFUTED", "T_4 = 460-550 steps: 71-83 % of the pairs are aligned by then, all by t = 2000"),
@@ -268,7 +274,9 @@ def loss_large(tr: Trajectory, bound: float) -> Check:
 
 
 def loss_at(tr: Trajectory, tau: float) -> float:
-    r"""$L_S$ at any time."""
+    r"""$L_S$ at any time; with more than two patches, or wrong labels, at the first recorded time not before it."""
+    if tr.output_margin is not None:
+        return float(np.exp(tr.log_loss_at(np.array([tr.index(tau)]))[0]))
     return float(np.mean(np.logaddexp(0, -margin_of(tr.at(tau)))))
 
 

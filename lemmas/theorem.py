@@ -16,6 +16,7 @@ from verify import (
     TRAJECTORY,
     Check,
     Trajectory,
+    any_context,
     claim,
     everywhere,
     on_samples,
@@ -71,6 +72,7 @@ def _(tr: Trajectory) -> Trajectory:
     source="Theorem 3.2 (1)",
     conditions=["noise_strength"],
     depends_on=["E.41"],
+    undefined=any_context,
 )
 def training_converges(tr: Trajectory) -> Check:
     r"""$L_S(T)\le\varepsilon$ at $T=\log(1/\varepsilon)/(\eta\sigma_ps)$.
@@ -168,6 +170,7 @@ def _(tr: Trajectory, fresh: Fresh) -> tuple[Trajectory, Fresh]:
     source="Theorem 3.2 (3)",
     conditions=["noise_strength"],
     depends_on=["E.8", "E.41"],
+    undefined=any_context,
     expected={
         "fig1": (
             "REFUTED",

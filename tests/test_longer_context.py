@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from lemmas import longer_context as f2
+from lemmas.stage4_end import loss_at
+from lemmas.theorem import training_converges, value_sizes
 from verify import Trajectory, draw, get, simulate
 from verify.claim.claim import all_claims, find
 from verify.judge import Trial, judge_trial
@@ -51,9 +53,19 @@ def test_first_below_reads_log_odds() -> None:
 def test_statements_about_two_patches_are_not_judged_in_longer_contexts() -> None:
     r = get("fig1-L3")
     judged = {c.id for c in all_claims() if not c.regime_free and c.undefined(r) is None}
-    assert {"4.1.1", "4.1.2", "4.2", "4.2.1"} <= judged
+    assert {"4.1.1", "4.1.2", "4.2", "4.2.1", "3.2.1", "3.2.3"} <= judged
+    assert "Eq. (29)" in (find("4.8.1").undefined(r) or "")
     assert "L = 2 (given L = 3)" in (find("4.3.2").undefined(r) or "")
     assert find("4.3.2").undefined(get("fig1-dense")) is None
+
+
+def test_the_training_loss_of_a_longer_context_is_that_of_all_its_patches(independent: Trajectory) -> None:
+    assert independent.output_margin is not None
+    k = len(independent.tau) // 2
+    expected = np.mean(np.log1p(np.exp(-independent.output_margin[k])))
+    assert loss_at(independent, float(independent.tau[k])) == pytest.approx(expected, rel=1e-12)
+    assert training_converges.function(independent).holds
+    assert value_sizes.function(independent.replace(value_signal=0 * independent.value_signal)).occurred
 
 
 @pytest.mark.parametrize("label", ["4.1.1", "4.2"])
