@@ -94,6 +94,11 @@ def _strip(probe: Record, points: list[Record], key: str) -> Markup:
     return frame(f"{len(points)} judged values of {key} from {number(lo)} to {number(hi)}", WIDTH, height, body, "probe")
 
 
+def _nearest(x: float, y: float, marks: list[tuple[float, float, str]]) -> str:
+    """The family of the verdict judged nearest to a place of the picture."""
+    return family(min(marks, key=lambda m: math.dist((x, y), m[:2]))[2])
+
+
 COLUMNS, ROWS = 36, 28
 """Cells of the shading of a map."""
 
@@ -109,10 +114,7 @@ def _map(points: list[Record], keys: list[str]) -> Markup:
     wide, high_cell = (x1 - x0) / COLUMNS, (y0 - y1) / ROWS
     for r in range(ROWS):
         middle = y1 + (r + 0.5) * high_cell
-        kinds = []
-        for c in range(COLUMNS):
-            x = x0 + (c + 0.5) * wide
-            kinds.append(family(min(marks, key=lambda m: (m[0] - x) ** 2 + (m[1] - middle) ** 2)[2]))
+        kinds = [_nearest(x0 + (c + 0.5) * wide, middle, marks) for c in range(COLUMNS)]
         start = 0
         for c in range(1, COLUMNS + 1):
             if c == COLUMNS or kinds[c] != kinds[start]:

@@ -84,6 +84,8 @@ def _mend(element: ET.Element, where: str, latex: str) -> None:
         element.attrib = {"stretchy": "false", "form": "prefix" if element.text == "⟨" else "postfix"}
     if element.tag == "mo" and element.text and element.text.isalpha() and len(element.text) > 1:
         element.attrib = {"lspace": "0", "rspace": "0.17em"}
+    if element.tag == "mo" and element.text in ("/", "|", "∣", "‖", "∥"):
+        element.attrib |= {"lspace": "0", "rspace": "0"}  # as in TeX, where they are no operators
     if element.tag == "mi" and element.text and "Α" <= element.text <= "Ω":
         element.tag = "mtext"  # capital Greek is upright in LaTeX
     if any(c.get("mathvariant") == "normal" for c in element):

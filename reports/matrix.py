@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from reports.charts import number
@@ -18,12 +19,17 @@ RESULTS = {
     "false at the base": "does not hold even where the clause is kept",
     "not defined": "the statement makes no sense there",
 }
+SYMBOLS = {
+    "dimension": "d", "sparsity": "s", "noise_strength": "σₚ", "value_width": "mᵥ", "key_width": "mₖ", "initialization": "σ₀",
+    "sample_size": "n", "learning_rate": "η", "supports": "overlap", "density": "dense", "context": "L\u00a0>\u00a02",
+}  # fmt: skip
+"""A clause by the parameter that breaks it, where there is room for a few letters only."""
 CELL: Record = {
     "part": "", "clause": "", "result": "undecided", "factor": None, "held": None, "declared": False, "n": None, "violations": None,
-    "interval": None, "reason": "", "command": "", "points": [],
+    "interval": None, "reason": "", "change": "", "command": "", "points": [],
 }  # fmt: skip
 """What a cell reads like where the record says nothing (earlier shapes had claim, clause, result and factor)."""
-POINT: Record = {"factor": None, "verdict": "", "n": None, "violations": None, "interval": None, "reason": ""}
+POINT: Record = {"factor": None, "verdict": "", "n": None, "violations": None, "interval": None, "reason": "", "change": ""}
 FINDING: Record = {"kind": "", "claim": "", "part": "", "text": "", "interval": None, "command": ""}
 
 
@@ -33,25 +39,31 @@ def words(part: str) -> str:
 
 
 def times(factor: float | None) -> str:
-    """A strength as "× 8"; "" where there is none."""
-    return "" if factor is None else f"× {number(factor, 2)}"
+    """A strength as "×8"; "" where there is none."""
+    return "" if factor is None else f"×\u202f{number(float(f'{factor:.2g}'))}"
 
 
-def _cell(cell: Record, changes: dict[tuple[str, float], str]) -> Record:
+def at(cell: Record) -> str:
+    """Where a cell was decided: the factor, or the change where no inequality measures it."""
+    return times(cell["factor"]) or str(cell["change"])
+
+
+def _cell(cell: Record) -> Record:
     made = CELL | cell
     made["part"] = str(made["part"] or made["clause"])
     made["words"] = words(made["part"])
     made["anchor"] = f"need-{anchor(str(made['claim']))}-{anchor(made['part'])}"
     made["css"] = str(made["result"]).replace(" ", "-")
-    made["points"] = [POINT | p | {"change": changes.get((made["part"], p.get("factor")), "")} for p in made["points"] or []]
+    made["at"] = at(made) if made["result"] in ("needed", "not needed") else ""
+    made["points"] = [POINT | p for p in made["points"] or []]
     made["sentence"] = _sentence(made)
     return made
 
 
 def _sentence(cell: Record) -> str:
     out = str(cell["result"])
-    if cell["factor"] is not None:
-        out += f": breaks at {times(cell['factor'])}" if cell["result"] == "needed" else f": holds up to {times(cell['factor'])}"
+    if cell["at"]:
+        out += f": breaks at {cell['at']}" if cell["result"] == "needed" else f": holds up to {cell['at']}"
     if cell["n"]:
         out += f", {cell['violations']} of {cell['n']} violated"
     if cell["interval"]:
@@ -65,15 +77,14 @@ def _sentence(cell: Record) -> str:
 def view(matrix: Record | None) -> Record | None:
     """Columns (clauses, in the order of the strengths), rows (claims), findings; None without a cell.
 
-    Every cell of every shape the command ever wrote has the keys of `CELL`, and "words", "anchor", "css", "sentence".
+    Every cell of every shape the command ever wrote has the keys of `CELL`, and "words", "at", "anchor", "css", "sentence".
     """
     found = (matrix or {}).get("cells") or []
     if not matrix or not found:
         return None
     strengths = matrix.get("strengths") or []
-    changes = {(s["part"], s["factor"]): str(s.get("change", "")) for s in strengths}
-    cells = [_cell(c, changes) for c in found]
-    clauses = {s["part"]: s.get("clause", "") for s in strengths}
+    cells = [_cell(c) for c in found]
+    clauses = {s["part"]: s.get("clause", "") for s in strengths if s["part"]}  # "" is a regime that nothing was broken in
     for c in cells:
         clauses.setdefault(c["part"], c["clause"] if c["clause"] != c["part"] else "")
     rows: dict[str, dict[str, Record]] = {}
@@ -94,15 +105,22 @@ def view(matrix: Record | None) -> Record | None:
         "columns": columns,
         "rows": list(rows.items()),
         "counts": {r: sum(c["result"] == r for c in cells) for r in dict.fromkeys([*RESULTS, *(str(c["result"]) for c in cells)])},
-        "findings": [FINDING | f for f in matrix.get("findings") or []],
+        "findings": [_finding(FINDING | f) for f in matrix.get("findings") or []],
+        "spent": str(matrix.get("spent") or ""),
     }
+
+
+def _finding(finding: Record) -> Record:
+    """The claim stands before the text as a link, so that the text need not begin with it."""
+    words, name = str(finding["text"]), str(finding["claim"])
+    return finding | {"text": words.removeprefix(name).lstrip() if words.startswith(f"{name} ") else words}
 
 
 def of_claim(shown: Record | None, labels: list[str]) -> dict[str, list[Record]]:
     """A claim's cells by result, the needed ones with the smallest factor first; {} where the matrix does not have the claim."""
     rows = dict(shown["rows"]) if shown else {}
     cells = [c for label in labels for c in rows.get(label, {}).values()]
-    cells.sort(key=lambda c: (c["factor"] is None, c["factor"] if c["result"] == "needed" else 0))
+    cells.sort(key=lambda c: math.inf if c["factor"] is None else c["factor"] if c["result"] == "needed" else 0)
     out: dict[str, list[Record]] = {}
     for c in cells:
         out.setdefault(c["result"], []).append(c)
@@ -110,5 +128,5 @@ def of_claim(shown: Record | None, labels: list[str]) -> dict[str, list[Record]]
 
 
 def what_breaks(needs: dict[str, list[Record]]) -> str:
-    """What breaks a claim, the most fragile first: "noise strength × 8, sparsity × 64"."""
-    return ", ".join(f"{c['words']} {times(c['factor'])}".strip() for c in needs.get("needed", []))
+    """What breaks a claim, in few letters, the most fragile first: "σₚ ×8, s ×64"."""
+    return ", ".join(f"{SYMBOLS.get(c['part'], c['words'])}\u00a0{times(c['factor'])}".strip() for c in needs.get("needed", []))

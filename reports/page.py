@@ -46,6 +46,7 @@ def _environment() -> Environment:
         "category": model.category,
         "met": model.met,
         "replay": model.replay,
+        "source_url": source_url,
         "verdict_in": model.verdict_in,
         "symbol_text": notation.text,
         "embed": embed,
@@ -76,7 +77,7 @@ def factor(slack: float | None) -> str:
     """A log-ratio as the factor by which a clause is kept or broken."""
     if slack is None:
         return "∞"
-    return "× " + charts.number(math.exp(min(abs(slack), 690)), 2)
+    return "× " + charts.number(float(f"{math.exp(min(abs(slack), 690)):.2g}"))
 
 
 def _units(info: dict[str, Any]) -> str:
@@ -99,7 +100,7 @@ def _panel(row: Record, claim: model.Claim, regimes: dict[str, Record]) -> dict[
         "fit": ladder.fit_chart(fit["points"], fit) if fit and fit.get("points") else "",
         "median_interval": model.median_interval(row.get("margins")),
         "detail": _detail(
-            {k: v for k, v in detail.items() if k not in ("paper", "sympy", "torch", "torch_agrees", "torch_error", "cases")}
+            {k: v for k, v in detail.items() if k not in ("paper", "sympy", "torch", "torch_agrees", "torch_error", "cases", "exact")}
         ),
         "columns": {k: detail.get(k) for k in ("paper", "sympy", "torch")} if detail.get("paper") else None,
         "cases": detail.get("cases") or [],
@@ -135,6 +136,15 @@ def _figure(figure: Record) -> Record:
     """A figure with every key present; its SVG becomes an image, in which nothing can run."""
     image = "data:image/svg+xml;base64," + base64.b64encode(figure["svg"].encode()).decode() if figure.get("svg") else ""
     return {"name": "", "title": "", "published": "", "ours": "", "command": "", "table": None} | figure | {"image": image}
+
+
+def source_url(run: Record, location: str) -> str:
+    """Where a line such as lemmas/stage2.py:12 can be read on the web; "" unless the record names a repository there."""
+    place = re.fullmatch(r"([\w./-]+\.py):(\d+)", location)
+    home = str(run.get("repository") or "").rstrip("/").removesuffix(".git")
+    if place is None or not re.fullmatch(r"https://[\w.-]+(/[\w.~-]+)+", home):
+        return ""
+    return f"{home}/blob/{run.get('commit') or 'HEAD'}/{place[1]}#L{place[2]}"
 
 
 def _probe(probe: Record) -> Record:

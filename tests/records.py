@@ -89,18 +89,26 @@ PARTS = {
 LADDER = (2.0, 8.0, 64.0)
 
 
-def point(factor: float, verdict: str) -> Record:
+def point(label: str, part: str, factor: float, verdict: str) -> Record:
     """One judged strength of a matrix cell: 111 trials support, 5 of 5 refute, 200 leave it open."""
     n, bad, interval = {"SUPPORTED": (111, 0, [0.0, 0.0796]), "REFUTED": (5, 5, [0.158, 1.0])}.get(verdict, (200, 17, [0.0321, 0.178]))
     reason = "undecided after the cap of 200 trials" if verdict == "INCONCLUSIVE" else ""
-    return {"factor": factor, "verdict": verdict, "n": n, "violations": bad, "interval": interval, "reason": reason}
+    change = PARTS[part][1].format(PARTS[part][2] * factor)
+    command = f"verify run {label} --regime ladder-33 --set {change} --seeds {n}"
+    return {
+        "factor": None if PARTS[part][0] == "Definition 2.1" else factor, "verdict": verdict, "n": n, "violations": bad, "interval": interval,
+        "reason": reason, "change": change, "command": command,
+    }  # fmt: skip
 
 
 def matrix(labels: list[str], parts: list[str] | None = None, key: int = 0) -> Record:
     """A necessity matrix of these claims with every kind of cell; deterministic in `key`."""
     rng, parts = random.Random(key), parts or list(PARTS)
-    strengths = [
-        {"part": p, "clause": PARTS[p][0], "factor": f, "regime": regime("ladder-33"), "change": PARTS[p][1].format(PARTS[p][2] * f), "trials": 200}
+    strengths: list[Record] = [
+        {"part": "", "clause": "", "base": "ladder-33", "factor": None, "change": "ladder-33", "regime": regime("ladder-33")}
+    ]
+    strengths += [
+        {"part": p, "clause": PARTS[p][0], "base": "ladder-33", "regime": regime("ladder-33")} | {k: point("", p, f, "")[k] for k in ("factor", "change")}
         for p in parts for f in LADDER
     ]  # fmt: skip
     cells: list[Record] = []
@@ -115,18 +123,17 @@ def matrix(labels: list[str], parts: list[str] | None = None, key: int = 0) -> R
                 "not needed": ["SUPPORTED"] * 3,
                 "undecided": ["SUPPORTED"] * at + ["INCONCLUSIVE"],
             }
-            points = [point(f, v) for f, v in zip(LADDER, judged.get(result, []), strict=False)]
-            last = points[-1] if points else point(1.0, "REFUTED") if result == "false at the base" else {}
+            points = [point(label, p, f, v) for f, v in zip(LADDER, judged.get(result, ["NOT RUN"]), strict=False)]
+            last = points[-1] if result in ("needed", "not needed") else points[0] | {"factor": None, "change": ""}
+            reason = {"not defined": "one patch only", "false at the base": "violated in 5 of 5 trials at the base"}.get(result, "")
             cells.append({
-                "claim": label, "part": p, "clause": PARTS[p][0], "result": result, "factor": last["factor"] if result in ("needed", "not needed") else None,
-                "held": points[-2]["factor"] if len(points) > 1 else None, "declared": rng.random() < 0.4, "n": last.get("n", 0),
-                "violations": last.get("violations", 0), "interval": last.get("interval"), "reason": "one patch only" if result == "not defined" else "",
-                "command": f"verify run {label} --regime ladder-33 --set {PARTS[p][1].format(PARTS[p][2] * (last.get('factor') or 1))}", "points": points,
-            })  # fmt: skip
+                "claim": label, "part": p, "clause": PARTS[p][0], "base": "ladder-33", "result": result, "declared": rng.random() < 0.4,
+                "held": points[-2]["factor"] if len(points) > 1 else None, "reason": reason, "points": points,
+            } | {k: last[k] for k in ("factor", "change", "n", "violations", "interval", "command")})  # fmt: skip
     odd = next((c for c in cells if c["result"] == "needed" and not c["declared"]), cells[0])
     finding = {
-        "kind": "needed but not declared", "claim": odd["claim"], "part": odd["part"], "interval": odd["interval"], "command": odd["command"],
-        "text": f"breaks at {odd['factor']} times the bound (5 of 5 trials violated), though its proof is not said to use it.",
+        "kind": "needed but not declared", "claim": odd["claim"], "others": [], "part": odd["part"], "interval": odd["interval"],
+        "text": f"{odd['claim']} needs the clause on {odd['part']}, which it does not name: 5 of 5 trials violate it.", "command": odd["command"],
     }  # fmt: skip
     return {"schema": 1, "base": "ladder-33", "root_seed": 0, "strengths": strengths, "cells": cells, "findings": [finding]}
 

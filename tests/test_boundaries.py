@@ -36,6 +36,7 @@ def test_every_cell_opens_its_points():
         assert cell["command"] in own
         for point in cell["points"]:
             assert f"<td>{matrix.times(point['factor'])}</td>" in own
+            assert point["change"] in own
             assert f"{point['violations']} of {point['n']}" in own
     assert html.count('class="m m-') == len(MATRIX["cells"]) + len({c["result"] for c in MATRIX["cells"]})  # the cells and the key
 
@@ -62,7 +63,7 @@ def test_the_card_says_what_the_claim_needs():
     html = page(EARLIER)
     card = html.partition('id="claim-E.3"')[2].partition("</details>")[0]
     words = re.sub("<.*?>", "", card.partition("Broken alone")[2].partition("</dd>")[0])
-    assert words == "needs: sparsity × 12; does not need: dimension up to × 100"
+    assert words == "needs: sparsity ×\u202f12does not need: dimension up to ×\u202f100"
     assert matrix.of_claim(shown, ["E.9"]) == {}
 
 
@@ -72,7 +73,7 @@ def test_the_most_fragile_clause_comes_first():
         {"claim": "E.3", "part": "noise_strength", "clause": "C31.2", "result": "needed", "factor": 2.0},
     ]
     needs = matrix.of_claim(matrix.view({"cells": cells}), ["E.3"])
-    assert matrix.what_breaks(needs) == "noise strength × 2, sparsity × 64"
+    assert matrix.what_breaks(needs) == "σₚ\u00a0×\u202f2, s\u00a0×\u202f64"
     assert matrix.what_breaks({}) == ""
 
 

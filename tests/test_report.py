@@ -111,6 +111,15 @@ def test_nothing_is_fetched():
     assert not re.search(r"url\((?!#)", PAGE)
 
 
+def test_source_lines_are_links_where_the_record_names_a_repository():
+    record = records.make(3, 1, 12)
+    assert "blob/" not in reports.render(record)
+    record["run"] |= {"repository": "https://code.example/group/signgd.git", "commit": "0123abc"}
+    assert 'href="https://code.example/group/signgd/blob/0123abc/lemmas/stage2.py#L11"' in reports.render(record)
+    record["run"]["repository"] = "javascript:alert(1)//https://code.example/x"
+    assert "blob/" not in reports.render(record)
+
+
 def test_every_claim_has_a_card_a_row_and_a_replay_line():
     for row in RECORD["verdicts"]:
         assert f'id="claim-{row["id"]}"' in PAGE
