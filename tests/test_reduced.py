@@ -220,3 +220,31 @@ def test_regimes_without_reduction_are_refused(change: dict[str, Any], words: st
 def test_one_specialisation_of_every_compiled_function() -> None:
     short(0)
     assert len(_kernel.run.signatures) == 1  # a second one would mean an array of another layout, and compiling twice
+
+
+@pytest.mark.parametrize("scale", [0.125, 1.0, 8.0])
+def test_calm_samples_are_only_a_shortcut(monkeypatch: pytest.MonkeyPatch, scale: float) -> None:
+    """Every bit is the same if each sample is asked for turns and crossings at every step."""
+    regime = get("fig1")
+    start = draw(regime.change(eta=scale * regime.eta), 0, 3)
+    run, calms = _kernel.run, []
+
+    def restless(*given: Any) -> None:
+        calm = next(x for x in given if np.shape(x) == (_kernel.CALM_ROWS, regime.n))
+        calm[_kernel.CALM_NEXT] = math.inf if len(calms) == 1 else 0.0
+        run(*given)
+        calms.append(calm)
+
+    monkeypatch.setattr(_kernel, "run", restless)
+    quick, slow = reduced.simulate(start), reduced.simulate(start)
+    assert calms[0][_kernel.CALM_UNTIL].min() > 0
+    assert calms[1][_kernel.CALM_UNTIL].max() == 0
+    for name in VALUES:
+        np.testing.assert_array_equal(getattr(quick, name), getattr(slow, name))
+    for name in QUANTITIES:
+        for kind in ("turns", "crossings"):
+            for part in ("tau", "index", "sign"):
+                np.testing.assert_array_equal(getattr(getattr(quick, kind)[name], part), getattr(getattr(slow, kind)[name], part))
+    assert (quick.zero, quick.uncertain) == (slow.zero, slow.uncertain)
+    np.testing.assert_equal(quick.times, slow.times)
+    np.testing.assert_array_equal(quick.noise_dominates_until, slow.noise_dominates_until)

@@ -13,10 +13,17 @@ import numpy as np
 
 from verify.simulate._compiled import entry
 from verify.simulate._kernel_samples import (
+    CALM_NEXT,
+    CALM_ROOM,
+    CALM_ROWS,
+    CALM_SIDE,
+    CALM_UNTIL,
     CLOCK,
     CROSSINGS,
     FAILED,
     GRID,
+    HIGH,
+    LOW,
     OPEN_30,
     RATIO,
     SAMPLE_ROWS,
@@ -31,12 +38,28 @@ from verify.simulate._kernel_samples import (
     W_Q,
     ZERO,
     attend,
+    foresee,
     measure,
     part,
     weigh,
 )
 
-__all__ = ["CLOCK", "CROSSINGS", "FAILED", "NOT_FINITE", "OPEN_30", "SAMPLE_ROWS", "STATUS", "STEP", "T4_MINUS", "T4_PLUS", "TURNS"]
+__all__ = [
+    "CALM_NEXT",
+    "CALM_ROWS",
+    "CALM_UNTIL",
+    "CLOCK",
+    "CROSSINGS",
+    "FAILED",
+    "NOT_FINITE",
+    "OPEN_30",
+    "SAMPLE_ROWS",
+    "STATUS",
+    "STEP",
+    "T4_MINUS",
+    "T4_PLUS",
+    "TURNS",
+]
 __all__ += ["UNCERTAIN", "ZERO", "run"]
 EPS = float(np.finfo(np.float64).eps)
 NOT_FINITE = 1
@@ -51,6 +74,17 @@ def add_sample(Q, K, table, i, sums):
         sums[0, j] += wq * K[i, j]
     for j in range(Q.shape[1]):
         sums[1, j] += wb * Q[i, j]
+
+
+@part
+def add_four(Q, K, table, i, sums):
+    """`add_sample` for the samples i to i+3, in that order: the two sums are read and written once."""
+    a, b, c, d = table[W_Q, i], table[W_Q, i + 1], table[W_Q, i + 2], table[W_Q, i + 3]
+    for j in range(Q.shape[1]):
+        sums[0, j] = sums[0, j] + a * K[i, j] + b * K[i + 1, j] + c * K[i + 2, j] + d * K[i + 3, j]
+    a, b, c, d = table[W_B, i], table[W_B, i + 1], table[W_B, i + 2], table[W_B, i + 3]
+    for j in range(Q.shape[1]):
+        sums[1, j] = sums[1, j] + a * Q[i, j] + b * Q[i + 1, j] + c * Q[i + 2, j] + d * Q[i + 3, j]
 
 
 @part
@@ -164,6 +198,14 @@ def advance(X, U, row):
 
 
 @part
+def glide(Q, K, UQ, UK, i):
+    """`advance` for both rows of a calm sample."""
+    for j in range(Q.shape[1]):
+        Q[i, j] += UQ[i, j]
+        K[i, j] += UK[i, j]
+
+
+@part
 def note_crossings(X, U, side, row, base, crossings, clock):
     """Record the crossings of one row after `advance`: exact times on the segment from t to t+1. base: place of its first value."""
     for j in range(X.shape[1]):
@@ -177,24 +219,34 @@ def note_crossings(X, U, side, row, base, crossings, clock):
 
 
 @part
-def step_pairs(rows, moves, side, Q, K, q, k, V, UQ, UK, z, table, sums, speeds, turns, crossings, clock):
+def step_pairs(rows, moves, side, Q, K, q, k, V, UQ, UK, z, table, sums, calm, speeds, turns, crossings, clock):
     """One step of all pairs, Eqs. (11) and (13), sample by sample while its rows are in the cache; on the way the sums of (10), (12)."""
     n, m = Q.shape
+    t = clock[STEP]
     for j in range(m):
         sums[0, j] = 0.0
         sums[1, j] = 0.0
     for i in range(n):
-        add_sample(Q, K, table, i, sums)
+        if i >= n - n % 4:
+            add_sample(Q, K, table, i, sums)
+        elif i % 4 == 0:
+            add_four(Q, K, table, i, sums)
         sb = sign(V[0, i] - V[0, n])
         ratio = table[RATIO, i]
+        if t < calm[CALM_UNTIL, i] and sb == calm[CALM_SIDE, i] and calm[LOW, i] <= ratio <= calm[HIGH, i]:
+            glide(Q, K, UQ, UK, i)
+            continue
         tol = EPS * (m + abs(z[0, i]) + abs(z[1, i]) + abs(z[2, i]) + abs(z[3, i]))
         # |pull + Q| <= tol (|pull| + |Q|) implies |pull + Q| <= 4 tol |Q|
-        if odd_pairs(Q, K, q, k, UQ, UK, i, sb, ratio, 4 * tol * speeds[i]) > 0:
+        odd = odd_pairs(Q, K, q, k, UQ, UK, i, sb, ratio, 4 * tol * speeds[i])
+        if odd > 0:
             turn_pairs(Q, K, q, k, UQ, UK, i, sb, ratio, tol, speeds[i], turns, clock)
         if advance(rows, moves, i) > 0:
             note_crossings(rows, moves, side, i, i * m, crossings, clock)
         if advance(rows, moves, n + i) > 0:
             note_crossings(rows, moves, side, n + i, (n + i) * m, crossings, clock)
+        if odd == 0 and t >= calm[CALM_NEXT, i] and 100 * tol < CALM_ROOM:
+            foresee(Q, K, q, k, UQ, UK, i, sb, ratio, speeds[i], speeds[n], calm, t)
 
 
 @part
@@ -239,6 +291,7 @@ def run(
     z,
     table,
     sums,
+    calm,
     speeds,
     reach,
     grid,
@@ -256,7 +309,7 @@ def run(
 
     X, U, side (N,): the flat state (`layout`), its increment per step, and the last strict sign of each value. Views of X and U:
     rows, moves (2n+2, m_k), all but the values; Q, K, UQ, UK (n, m_k); q, k, uq, uk (m_k,); V, UV (1, n+1), the last V_mu.
-    z (4, n), table (9, n), sums (2, m_k): scratch. speeds (n+2,): eta l_i, eta, the largest of them. reach: bounds |X| at step 0.
+    z (4, n), table (9, n), sums (2, m_k): scratch; calm (5, n): zeros. speeds (n+2,): eta l_i, eta, the largest of them. reach: bounds |X| at step 0.
     grid: steps to record, into states (G, N) and gaps (2, G, n). fault: step, place, value. until (m_k, 2), first (N,), turns,
     crossings (rows: place, sign, time in steps), clock: results.
     """
@@ -269,6 +322,7 @@ def run(
         if t == fault[0]:
             X[int(fault[1])] = fault[2]
             reach += abs(fault[2])
+            calm[:] = 0.0
         total = attend(Q, K, q, k, z)
         for i in range(n + 1):
             total += V[0, i]
@@ -287,7 +341,7 @@ def run(
             measure(Q, q, table, sums, until, step_t3, clock)
         if t == last:
             return
-        step_pairs(rows, moves, side, Q, K, q, k, V, UQ, UK, z, table, sums, speeds, turns, crossings, clock)
+        step_pairs(rows, moves, side, Q, K, q, k, V, UQ, UK, z, table, sums, calm, speeds, turns, crossings, clock)
         bound = reach + (t + 1) * speeds[n + 1]
         step_signals(rows, moves, side, Q, K, q, k, UQ, UK, uq, uk, table, sums, speeds, bound, turns, crossings, clock)
         if t == 0:

@@ -11,6 +11,7 @@ CLIP = 690.0  # exp(690) is finite, and no ratio of inner products reaches it
 # Never called from Python, hence without wrappers; x/0 is infinite.
 _OPTIONS = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 part = njit(**_OPTIONS)
+ordered_part = njit(**_OPTIONS, fastmath={"nnan", "nsz"})  # minima vectorise
 sums_part = njit(**_OPTIONS, fastmath={"reassoc", "nsz", "contract"})  # sums vectorise; NaN and infinities keep their meaning
 
 # Rows of the per-sample table (9, n): s11 s12 = P_A exp(X_A) and s21 s22 = P_B exp(X_B) never underflow; RATIO is their quotient;
@@ -18,6 +19,15 @@ sums_part = njit(**_OPTIONS, fastmath={"reassoc", "nsz", "contract"})  # sums ve
 RATIO, X_A, X_B, P_A, P_B, W_Q, W_A, W_B, DROP = range(9)
 SAMPLE_ROWS = 9
 FAR = 600.0  # exponents up to which products of probabilities are formed as they are
+
+# Rows of the calm table (5, n): a sample whose V_i - V_mu has the sign CALM_SIDE, and RATIO between LOW and HIGH, neither turns nor
+# crosses 0 in any pair before step CALM_UNTIL. Before step CALM_NEXT it is not asked again.
+CALM_UNTIL, CALM_NEXT, LOW, HIGH, CALM_SIDE = range(5)
+CALM_ROWS = 5
+CALM_STEPS = 256.0  # longest calm
+CALM_TRY = 8.0  # a shorter calm is not worth its price: so many steps until the next try
+CALM_BAND = 8.0  # how far RATIO may move either way
+CALM_ROOM = 1e-9  # room for rounding, far above that of any sign in doubt
 
 # The clock: where a run stands, and what it has counted.
 STEP, GRID, TURNS, CROSSINGS, FAILED, T4_MINUS, T4_PLUS, OPEN_30, STATUS = range(9)
@@ -171,3 +181,48 @@ def measure(Q, q, table, sums, until, step_t3, clock):
         clock[T4_PLUS] = clock[STEP]
     if clock[OPEN_30] > 0:
         follow_30(Q, q, table, sums, until, step_t3, clock)
+
+
+@ordered_part
+def calm_steps(Q, K, q, k, UQ, UK, i, sb, low, high, speed, eta):
+    """For how many steps no pair of sample i turns or crosses 0, with RATIO in [low, high]; and whether high may be infinite.
+
+    Q, K are one step ahead of q, k. Each distance to a turn, times the speed, is divided by the most that it can lose per step.
+    """
+    steps = CALM_STEPS
+    agree = np.inf
+    unit = speed * eta
+    room = CALM_ROOM * speed
+    far = CALM_STEPS * speed
+    for j in range(q.shape[0]):
+        a = sb * UQ[i, j]
+        b = sb * UK[i, j]
+        lead = a * (K[i, j] - k[j]) - unit - room * (abs(K[i, j]) + abs(k[j]) + far)
+        steps = min(steps, lead / max(unit - a * UK[i, j], 1e-300))
+        pull = b * q[j]
+        agree = min(agree, pull - 2 * CALM_STEPS * unit)
+        ratio = low if pull > 0 else high
+        push = b * Q[i, j] + ratio * (pull - unit) - room * (abs(Q[i, j]) + far)
+        steps = min(steps, push / max(ratio * unit - b * UQ[i, j], 1e-300))
+        steps = min(steps, (pull - unit) / unit if pull > 0 else CALM_STEPS)
+        out_q = UQ[i, j] * Q[i, j]
+        out_k = UK[i, j] * K[i, j]
+        steps = min(steps, CALM_STEPS if out_q > 0 else -out_q / (speed * speed))
+        steps = min(steps, CALM_STEPS if out_k > 0 else -out_k / (speed * speed))
+    return steps, agree > 0
+
+
+@part
+def foresee(Q, K, q, k, UQ, UK, i, sb, ratio, speed, eta, calm, t):
+    """After step t of sample i: how long it will be calm, into the table."""
+    low = ratio / CALM_BAND
+    high = ratio * CALM_BAND
+    steps, agree = calm_steps(Q, K, q, k, UQ, UK, i, sb, low, high, speed, eta)
+    steps = math.floor(0.99 * steps - 2)
+    if steps >= CALM_TRY:
+        calm[CALM_UNTIL, i] = t + 1 + steps
+        calm[LOW, i] = low
+        calm[HIGH, i] = np.inf if agree else high
+        calm[CALM_SIDE, i] = sb
+    else:
+        calm[CALM_NEXT, i] = t + 1 + CALM_TRY

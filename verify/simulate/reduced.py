@@ -57,7 +57,7 @@ def simulate(start: Start, *, fault: Fault | None = None) -> Trajectory:
     logs = [np.empty((max(LOG_ROWS, 2 * state.size), 3)) for _ in range(2)]
     step_t3 = math.ceil(times[T3] / r.eta * (1 - 1e-12))
     views = (state, increment, np.sign(state), _rows(state, n, m), _rows(increment, n, m), *_views(state, n, m), *_views(increment, n, m))
-    scratch = (np.empty((4, n)), np.empty((_kernel.SAMPLE_ROWS, n)), np.empty((2, m)))
+    scratch = (np.empty((4, n)), np.empty((_kernel.SAMPLE_ROWS, n)), np.empty((2, m)), np.zeros((_kernel.CALM_ROWS, n)))
     while True:
         reach = float(np.abs(state).max())
         given: tuple[Any, ...] = (

@@ -337,6 +337,11 @@ def grid_times(regime: Regime) -> Array:
     named = [t for t in formula_times(regime).values() if np.isfinite(t) and 0 < t <= end]
     first = min([regime.eta or min(named, default=end) / 10, end / 10])
     first = max(first, end * 1e-9)
+    return _grid(first, end, tuple(named)).copy()
+
+
+@functools.lru_cache(16)
+def _grid(first: float, end: float, named: tuple[float, ...]) -> Array:
     return np.unique(np.concatenate([[0.0], np.geomspace(first, end, GRID_POINTS), named, [end]]))
 
 
