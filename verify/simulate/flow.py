@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from verify.errors import NumericError, RegimeError, VerifyError
 from verify.simulate import _flow_loop
-from verify.simulate.trajectory import PAIRS, QUANTITIES, Events, Trajectory, grid_times, with_measured
-from verify.start import Array, Start
+from verify.simulate.layout import by_quantity, events_by_quantity, flat_state
+from verify.simulate.trajectory import QUANTITIES, Trajectory, grid_times, with_measured
+from verify.start import Start
 from verify.times import T3, formula_times
 
 STEP = 1 / 8
@@ -34,8 +36,7 @@ def simulate(start: Start, *, step: float = STEP) -> Trajectory:
     n, m = r.n, r.m_k
     grid = grid_times(r)
     times = formula_times(r)
-    parts = (start.query_noise.T, start.key_noise.T, start.query_signal, start.key_signal, start.value_noise, start.value_signal)
-    state = np.concatenate([np.ravel(x) for x in parts])
+    state = flat_state(start)
     out, gaps = np.empty((len(grid), state.size)), np.empty((2, len(grid), n))
     measured, until = np.full(2, np.nan), np.full(m, np.nan)
     directions, zeros, counts = np.empty(state.size), np.zeros(4, np.int64), np.zeros(6, np.int64)
@@ -44,58 +45,30 @@ def simulate(start: Start, *, step: float = STEP) -> Trajectory:
         *(out, gaps, measured, until, directions, zeros, counts),
     )
     if counts[_flow_loop.STATUS] == _flow_loop.STUCK:
-        raise VerifyError(f"regime {r.name!r}, trial {start.trial}: the flow turns without end at one time; try simulator=reduced")
+        raise VerifyError(
+            f"regime {r.name!r}, trial {start.trial}: the flow turns without end near tau = {measured[0]:.4g}; try simulator=reduced"
+        )
     if counts[_flow_loop.STATUS]:
-        bad = [name for name, x in _split(state, n, m).items() if not np.isfinite(x).all()]
+        bad = [name for name, x in by_quantity(state, n, m).items() if not np.isfinite(x).all()]
         raise NumericError(int(counts[_flow_loop.WINDOWS]), bad[0] if bad else "logits")
-    values = _split(out, n, m)
+    values: dict[str, Any] = by_quantity(out, n, m)
     return Trajectory(
         regime=r,
         simulator="flow",
         start=start,
         tau=grid,
-        query_noise=values["query_noise"],
-        key_noise=values["key_noise"],
-        query_signal=values["query_signal"],
-        key_signal=values["key_signal"],
-        value_noise=values["value_noise"],
-        value_signal=values["value_signal"],
+        **values,
         gap_signal=gaps[0],
         gap_noise=gaps[1],
-        turns=_events(turns, n, m),
-        crossings=_events(crossings, n, m),
-        initial_direction=_split(directions, n, m),
+        turns=events_by_quantity(turns, n, m),
+        crossings=events_by_quantity(crossings, n, m),
+        initial_direction=by_quantity(directions, n, m),
         uncertain=_by_quantity([0, *counts[_flow_loop.DOUBT_PAIRS :]]),
         zero=_by_quantity(zeros),
         times=with_measured(times, *map(float, measured)),
         noise_dominates_until=until,
         notes={"windows": int(counts[_flow_loop.WINDOWS]), "sliding holds": int(counts[_flow_loop.HOLDS])},
     )
-
-
-def _split(flat: Array, n: int, m: int) -> dict[str, Array]:
-    """The kernel's state vectors (..., 2 n m_k + 2 m_k + n + 1) by quantity, shapes as in `Trajectory`."""
-    lead = flat.shape[:-1]
-    ends = np.cumsum([n * m, n * m, m, m, n])
-    parts = dict(zip(QUANTITIES, np.split(flat, ends, axis=-1), strict=True))
-    for name in PAIRS:
-        parts[name] = parts[name].reshape(*lead, n, m).swapaxes(-1, -2)
-    return parts | {"value_signal": parts["value_signal"][..., 0]}
-
-
-def _events(log: Array, n: int, m: int) -> dict[str, Events]:
-    """Rows (entity, sign, time) by quantity, in order of time (ties by index); pairs re-indexed to (m_k, n)."""
-    shapes = ((m, n), (m, n), (m,), (m,), (n,), ())
-    bounds = np.cumsum([0, n * m, n * m, m, m, n, 1])
-    events = {}
-    for name, shape, lo, hi in zip(QUANTITIES, shapes, bounds, bounds[1:], strict=False):
-        rows = log[(log[:, 0] >= lo) & (log[:, 0] < hi)]
-        index = rows[:, 0].astype(np.int64) - lo
-        if name in PAIRS:
-            index = (index % m) * n + index // m
-        order = np.lexsort((index, rows[:, 2]))
-        events[name] = Events(shape, rows[order, 2], index[order], rows[order, 1].astype(np.int8))
-    return events
 
 
 def _by_quantity(counts: Sequence[int] | NDArray[np.int64]) -> dict[str, int]:
