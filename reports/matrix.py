@@ -40,7 +40,7 @@ def words(part: str) -> str:
 
 def times(factor: float | None) -> str:
     """A strength as "×8"; "" where there is none."""
-    return "" if factor is None else f"×\u202f{number(float(f'{factor:.2g}'))}"
+    return "" if factor is None else f"×\u202f{number(factor)}"
 
 
 def at(cell: Record) -> str:

@@ -11,7 +11,9 @@ const State = (() => {
   const own = (card) => card.querySelectorAll("noscript").forEach((held) => { if (held.closest("details") === card) fill(held.parentElement); });
   const open = (card) => { own(card); card.open = true; };
   document.querySelectorAll("details[open]").forEach(own);
-  document.addEventListener("toggle", (event) => { if (event.target.open) own(event.target); }, true);
+  // A long formula scrolls inside its line; with the keyboard, too.
+  const reach = (card) => card.querySelectorAll("dd").forEach((line) => { if (line.scrollWidth > line.clientWidth) line.tabIndex = 0; });
+  document.addEventListener("toggle", (event) => { if (event.target.open) { own(event.target); reach(event.target); } }, true);
   matchMedia("print").addEventListener("change", (event) => { if (event.matches) fill(document); });
   const read = () => {
     const [anchor, ...rest] = location.hash.slice(1).split("&");
