@@ -37,7 +37,7 @@ from verify.simulate._flow_pairs import GAP_CLOSES, NONE, next_of_sample
 EPS_MIN = 1e-7  # below this relative width a window is no longer shortened but searched
 HOLD = 1e-4  # relative time for which a sliding entity keeps its direction
 MAX_IDLE = 50  # events per entity without progress in time
-MAX_ROUNDS = 2_000_000  # rounds of the loop, and 200 more per entity: a run that slides throughout needs under half of it
+MAX_ROUNDS = 2_000_000  # rounds of the loop (a window is as long as 20), and 200 more per entity; sliding at m_k = 3 takes a third
 FAILED, STUCK = 1, 2
 WINDOWS, HOLDS, STATUS, DOUBT_PAIRS, DOUBT_Q, DOUBT_K = range(6)
 
@@ -348,7 +348,7 @@ def run(B, n, m, l1, grid, first, t3, eps_max, out, gaps, measured, t4_30, direc
             seen = a
         if a >= end:
             break
-        if idle > MAX_IDLE * size or rounds > MAX_ROUNDS + 200 * size:
+        if idle > MAX_IDLE * size or rounds + 20 * counts[WINDOWS] > MAX_ROUNDS + 200 * size:
             measured[0] = a
             counts[STATUS] = STUCK
             break
