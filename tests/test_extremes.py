@@ -30,5 +30,5 @@ def test_the_flow_ends(change: dict[str, float]) -> None:
 
 def test_sliding_without_end_is_an_error_and_not_a_hang() -> None:
     """One neuron: every sample's key noise slides, and the windows shrink with it."""
-    with pytest.raises(VerifyError, match="turns without end near tau = 0.00"):
+    with pytest.raises(VerifyError, match=r"turns without end near tau = 0\.00"):
         simulate_trial(get("ladder-33").change(m_k=1), 0, 0)

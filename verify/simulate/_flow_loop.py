@@ -37,7 +37,7 @@ from verify.simulate._flow_pairs import GAP_CLOSES, NONE, next_of_sample
 EPS_MIN = 1e-7  # below this relative width a window is no longer shortened but searched
 HOLD = 1e-4  # relative time for which a sliding entity keeps its direction
 MAX_IDLE = 50  # events per entity without progress in time
-MAX_ROUNDS = 2_000_000  # rounds of the loop (a window is as long as 20), and 200 more per entity; sliding at m_k = 3 takes a third
+MAX_ROUNDS = 1_000_000  # rounds of the loop (a window is as long as 20), and 200 more per entity; sliding at m_k = 3 takes half
 FAILED, STUCK = 1, 2
 WINDOWS, HOLDS, STATUS, DOUBT_PAIRS, DOUBT_Q, DOUBT_K = range(6)
 
