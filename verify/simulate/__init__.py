@@ -23,10 +23,12 @@ def simulate(start: Start, simulator: str | None = None, **options: Any) -> Traj
     """
     name = simulator or start.regime.simulator
     if name == "reduced":
-        from verify.simulate import collapsed, reduced
-
         if not start.regime.reducible:
+            from verify.simulate import collapsed
+
             return collapsed.simulate(start, **options)
+        from verify.simulate import reduced
+
         return reduced.simulate(start, **options)
     if name == "flow":
         from verify.simulate import flow

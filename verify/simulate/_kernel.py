@@ -63,6 +63,7 @@ __all__ = [
 __all__ += ["UNCERTAIN", "ZERO", "run"]
 EPS = float(np.finfo(np.float64).eps)
 NOT_FINITE = 1
+ONLY = np.int64(0)  # the one row of V: as no literal type, `advance` is compiled once
 
 
 @part
@@ -118,7 +119,7 @@ def odd_pairs(Q, K, q, k, UQ, UK, i, sb, ratio, slack):
 def turn_pairs(Q, K, q, k, UQ, UK, i, sb, ratio, tol, speed, turns, clock):
     """New directions of sample i's pairs, Eqs. (11) and (13), with their turns, zero and uncertain signs."""
     n, m = Q.shape
-    t = clock[STEP]
+    t = float(clock[STEP])
     for j in range(m):
         pull = ratio * q[j]
         lead = sb * (K[i, j] - k[j])
@@ -158,7 +159,7 @@ def odd_neurons(sums, q, k, uq, uk, total_q, total_a, cut_q, cut_k):
 def turn_neurons(Q, K, q, k, UQ, UK, uq, uk, sums, table, total_q, total_a, tol, eta, turns, clock):
     """New directions of the signals, Eqs. (10) and (12), with their turns, zero and uncertain signs. Q, K have moved on by UQ, UK."""
     n, m = Q.shape
-    t = clock[STEP]
+    t = float(clock[STEP])
     for j in range(m):
         lead = sums[0, j] - k[j] * total_q
         push = -(q[j] * total_a + sums[1, j])
@@ -347,6 +348,6 @@ def run(
         if t == 0:
             for p in range(X.shape[0]):
                 first[p] = U[p]
-        if advance(V, UV, 0) > 0:
-            note_crossings(V, UV, side, 0, pairs + 2 * m, crossings, clock)
+        if advance(V, UV, ONLY) > 0:
+            note_crossings(V, UV, side, ONLY, pairs + 2 * m, crossings, clock)
         clock[STEP] = t + 1

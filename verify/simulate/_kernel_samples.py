@@ -29,8 +29,8 @@ CALM_TRY = 8.0  # a shorter calm is not worth its price: so many steps until the
 CALM_BAND = 8.0  # how far RATIO may move either way
 CALM_ROOM = 1e-9  # room for rounding, far above that of any sign in doubt
 
-# The clock: where a run stands, and what it has counted.
-STEP, GRID, TURNS, CROSSINGS, FAILED, T4_MINUS, T4_PLUS, OPEN_30, STATUS = range(9)
+# The clock: where a run stands, and what it has counted. As np.int64 a place is no literal type, and who takes one is compiled once.
+STEP, GRID, TURNS, CROSSINGS, FAILED, T4_MINUS, T4_PLUS, OPEN_30, STATUS = (np.int64(place) for place in range(9))
 UNCERTAIN, ZERO = 9, 13  # by quantity: Q, K, q, k
 CLOCK = 17
 
@@ -171,13 +171,13 @@ def follow_30(Q, q, table, sums, until, step_t3, clock):
 def measure(Q, q, table, sums, until, step_t3, clock):
     """T_4^-, T_4^+ and T_{4,s}^{(30)}, while they are open."""
     if clock[FAILED] == 0:
-        if dominates(Q, q, table, True):
+        if dominates(Q, q, table, clock[FAILED] == 0):  # no literal True: compiled once for both equations
             clock[T4_MINUS] = clock[STEP]
         else:
             clock[FAILED] = 1
             if clock[T4_MINUS] < 0:
                 clock[T4_MINUS] = clock[STEP]
-    if clock[FAILED] == 1 and clock[T4_PLUS] < 0 and dominates(Q, q, table, False):
+    if clock[FAILED] == 1 and clock[T4_PLUS] < 0 and dominates(Q, q, table, clock[FAILED] == 0):
         clock[T4_PLUS] = clock[STEP]
     if clock[OPEN_30] > 0:
         follow_30(Q, q, table, sums, until, step_t3, clock)
