@@ -57,20 +57,20 @@ def everywhere(
         tau: when each margin was attained (scalar or same shape, or a function of the entity's place), for the witness.
     """
     margin = np.asarray(margin, float)
-    mask = where if where is None or where.shape == margin.shape else np.broadcast_to(where, margin.shape)
-    chosen = margin.ravel() if mask is None else margin[mask]
+    places = None if where is None else np.flatnonzero(where if where.shape == margin.shape else np.broadcast_to(where, margin.shape))
+    chosen = margin.ravel() if places is None else margin.ravel()[places]
     if chosen.size == 0:
         return NOT_OCCURRED
     worst = float(chosen.min())
     numeric = "margin is NaN" if math.isnan(worst) else ""  # the minimum is NaN if any value is
     if numeric:
         worst = -math.inf
-        margin, chosen = (np.where(np.isnan(x), worst, x) for x in (margin, chosen))
+        chosen = np.where(np.isnan(chosen), worst, chosen)
     # With q = floor(p N) allowed failures, the share form holds iff the (q+1)-th smallest margin is positive.
     rank = math.floor(P * chosen.size + 1e-12) if judged == "share" and chosen.size > 1 else 0
     decides = float(np.partition(chosen, rank)[rank]) if rank else worst
-    flat = int(np.argmin(margin if mask is None else np.where(mask, margin, np.inf)))
-    place = np.unravel_index(flat, margin.shape)
+    first = chosen.argmin()
+    place = np.unravel_index(first if places is None else places[first], margin.shape)
     if isinstance(tau, np.ndarray) and tau.ndim:
         when = float((tau if tau.shape == margin.shape else np.broadcast_to(tau, margin.shape))[place])
     else:
@@ -175,7 +175,7 @@ def steady_margin(tr: Trajectory, quantity: str, a: float | Array, b: float | Ar
     right = tr.direction(quantity, a) == sign
     wrong = np.where(right, np.minimum(tr.turns[quantity].first_after(a), max(tr.end, float(np.max(b)) * (1 + 1e-9))), a)
     margin = (wrong - b) / np.abs(b)
-    margin[right & (wrong >= b)] += 1e-12
+    margin += 1e-12 * (right & (wrong >= b))
     return margin if np.all(b > a) else np.where(b > a, margin, np.nan), wrong
 
 
