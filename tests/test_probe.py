@@ -10,7 +10,7 @@ import pytest
 
 from verify.constants import DELTA
 from verify.errors import RegimeError
-from verify.probe import CAP, Axis, Budget, bisect, parse_axis, sobol_map, theory_boundary
+from verify.probe import CAP, Axis, Budget, bisect, in_words, parse_axis, sobol_map, theory_boundary
 from verify.regime import get
 from verify.start import stream
 
@@ -54,6 +54,16 @@ def test_flat_rate_at_delta_stops_at_the_cap() -> None:
 def test_budget_ends_a_probe_with_its_reason() -> None:
     found = bisect(synthetic(1.3, 0), Axis("sigma_p", 0.1, 10, True), DELTA, Budget(20))
     assert "budget of 20 trials" in found.reason
+
+
+def test_a_spent_budget_names_no_edge() -> None:
+    """Both ends are decided by about 5 and 111 trials; the rest of the range was not looked at."""
+    axis = Axis("sigma_p", 0.1, 10.0, log=True)
+    found = bisect(lambda values, trial: values["sigma_p"] > 1, axis, DELTA, Budget(118))
+    assert found.interval == (0.1, 10.0)
+    text = in_words(found, [])
+    assert "budget of 118 trials is spent" in text
+    assert "holds" not in text
 
 
 def test_deterministic_by_seed() -> None:

@@ -242,6 +242,8 @@ def in_words(boundary: Boundary, theory: Sequence[dict[str, Any]]) -> str:
     if boundary.estimate is None or boundary.interval is None:
         return boundary.reason
     lo, hi = boundary.interval
+    if boundary.reason:
+        return f"{boundary.reason}; the boundary lies in {boundary.axis.key} = [{lo:.4g}, {hi:.4g}], inside which nothing was decided"
     first = next(p.verdict for p in boundary.points)
     side = "up to" if first == "SUPPORTED" else "down to"
     edge = lo if first == "SUPPORTED" else hi
