@@ -25,7 +25,8 @@ FAR = 600.0  # exponents up to which products of probabilities are formed as the
 CALM_UNTIL, CALM_NEXT, LOW, HIGH, CALM_SIDE = range(5)
 CALM_ROWS = 5
 CALM_STEPS = 256.0  # longest calm
-CALM_TRY = 8.0  # a shorter calm is not worth its price: so many steps until the next try
+CALM_TRY = 8.0  # a shorter calm is not worth its price
+CALM_WAIT = 24.0  # steps until the next try then
 CALM_BAND = 8.0  # how far RATIO may move either way
 CALM_ROOM = 1e-9  # room for rounding, far above that of any sign in doubt
 
@@ -225,4 +226,4 @@ def foresee(Q, K, q, k, UQ, UK, i, sb, ratio, speed, eta, calm, t):
         calm[HIGH, i] = np.inf if agree else high
         calm[CALM_SIDE, i] = sb
     else:
-        calm[CALM_NEXT, i] = t + 1 + CALM_TRY
+        calm[CALM_NEXT, i] = t + 1 + CALM_WAIT
