@@ -85,7 +85,7 @@ def overlap_exact(r: Regime) -> float:
     inputs=[custom(supports_beside_signal)],
     bound=overlap_allowed,
     exact=overlap_exact,
-    undefined=undrawable,
+    undefined=lambda r: undrawable(r) or ("one sample has no other to share a coordinate with" if r.n == 1 else None),
     units="1 − number of coordinates drawn again",
     expected={
         "fig1": ("VACUOUS", "n(n−1)s²/(2(d−1)) = 76 ≥ 1: the bound allows anything (an overlap has probability 1 − 3e-36)"),

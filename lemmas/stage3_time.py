@@ -50,7 +50,11 @@ def softmax_comparable(tr: Trajectory) -> Check:
         return np.ptp(-np.logaddexp(0, -at.gap_noise), axis=-1, keepdims=True)
 
     largest = float(log_ratio(tr.at(times.T4_MINUS))[0])
-    return throughout(tr, 0.0, tr.time(times.T4_MINUS), lambda at: -np.expm1(log_ratio(at) - log_bound), ratio=math.exp(min(largest, 700)))
+
+    def margin(at: Snapshot) -> Any:
+        return -np.expm1(np.minimum(log_ratio(at) - log_bound, 700))
+
+    return throughout(tr, 0.0, tr.time(times.T4_MINUS), margin, ratio=math.exp(min(largest, 700)))
 
 
 @softmax_comparable.control("one sample's logit gap doubled", regime="ladder-33")

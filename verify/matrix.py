@@ -23,7 +23,7 @@ from verify.necessity import cells_of
 from verify.plan import Task
 from verify.pool import execute
 from verify.stats.eprocess import EProcess, interval
-from verify.strengths import Strength, bases, ladders
+from verify.strengths import DEFAULT_PARTS, Strength, bases, ladders
 
 WAVES = (8, 40, 120, 200)
 """Trials after which decided claims drop out: 5 of 5 violations refute, 111 trials without one support."""
@@ -139,7 +139,7 @@ def matrix(
     out: Path | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, Any]:
-    """Judge every claim at every strength (of `parts`; none: all) and return the record of `verify schema matrix`.
+    """Judge every claim at every strength (of `parts`; none: `DEFAULT_PARTS`) and return the record of `verify schema matrix`.
 
     Args:
         trials, seconds: budget; what is undecided when it ends stays so, with that reason. out: where finished trials are kept.
@@ -147,7 +147,7 @@ def matrix(
     Raises:
         RecordError: if `out` cannot be written. WorkerDied: if a process was killed.
     """
-    chosen = [*bases(), *(s for s in ladders() if not parts or s.part in parts)]
+    chosen = [*bases(), *(s for s in ladders() if s.part in (parts or DEFAULT_PARTS))]
     streams = [Stream(c, s, EProcess(c.bound(s.regime))) for s in chosen for c in judged(claims)]
     for stream in streams:
         _close_at_once(stream)

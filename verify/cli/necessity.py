@@ -19,7 +19,7 @@ from verify.cli.running import DEFAULT_OUT, write_reports
 from verify.errors import VerifyError
 from verify.matrix import judged
 from verify.matrix import matrix as make
-from verify.strengths import ladders
+from verify.strengths import BASE, DEFAULT_PARTS, PARTS
 
 GLYPHS = {
     necessity.NEEDED: ("✘", "red"),
@@ -33,7 +33,7 @@ FILE = "matrix.json"
 
 def matrix(
     ids: Ids = None,
-    part: Annotated[list[str] | None, typer.Option("--part", metavar="NAME", help="One part of Condition 3.1; repeatable.")] = None,
+    part: Annotated[list[str] | None, typer.Option("--part", metavar="NAME", help="One row of clauses, or `all`; repeatable.")] = None,
     budget: Annotated[int, typer.Option("--budget", metavar="N", help="Trials in all; then it ends, undecided where it is.")] = 20_000,
     seconds: Annotated[float, typer.Option("--seconds", help="Seconds in all.")] = 900.0,
     root_seed: Root = 0,
@@ -44,7 +44,8 @@ def matrix(
     """Break every inequality of Condition 3.1 alone, at a ladder of strengths, and see which claims still hold.
 
     needed: the claim is refuted, at the factor shown · not needed: supported up to that factor · undecided: says why. Finished trials
-    are kept in DIR and used again as long as neither the regime nor the source has changed.
+    are kept in DIR and used again as long as neither the regime nor the source has changed. Overlapping noise (supports) and more than
+    two patches (context) take longer and are asked for by name.
 
     [dim]verify matrix · verify matrix 4.2 4.8.1 --part noise_strength · verify matrix --seconds 120[/dim]
     """
@@ -52,19 +53,17 @@ def matrix(
     whole("--root-seed", root_seed, 0, MOST_ROOT)
     if not 0 < seconds < 1e7:
         raise VerifyError(f"--seconds {seconds:g}: want a positive number of seconds")
-    known = list(dict.fromkeys(s.part for s in ladders()))
-    if unknown := [p for p in part or [] if p not in known]:
-        raise VerifyError(f"--part {unknown[0]}: want one of {', '.join(known)}")
+    if unknown := [p for p in part or [] if p not in (*PARTS, "all")]:
+        raise VerifyError(f"--part {unknown[0]}: want one of {', '.join(PARTS)}, all")
+    parts = PARTS if "all" in (part or []) else part or DEFAULT_PARTS
     chosen = select(ids or [])
     if not judged(chosen):
-        raise VerifyError(
-            f"{', '.join(c.id for c in chosen)}: not judged trial by trial in {ladders()[0].base}, so no clause can be broken"
-        )
+        raise VerifyError(f"{', '.join(c.id for c in chosen)}: not judged trial by trial in {BASE}, so no clause can be broken")
     count = workers(jobs)
     store.claim_directory(out_dir)
     with progress_bar("trials") as bar:
         try:
-            options: dict[str, Any] = {"parts": part or (), "root": root_seed, "trials": budget, "seconds": seconds}
+            options: dict[str, Any] = {"parts": parts, "root": root_seed, "trials": budget, "seconds": seconds}
             made = make(chosen, **options, jobs=count, out=out_dir, progress=bar)
         except KeyboardInterrupt:
             again = shlex.join(["verify", *sys.argv[1:]])
