@@ -296,6 +296,7 @@ class MatrixRecord(Struct):
     cells: list[MatrixCell]
     findings: list[Finding]
     trials: int
+    seconds: Annotated[float, Meta(description="processor seconds of judging and simulating, also of kept trials")]
     spent: str
 
 
