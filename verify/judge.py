@@ -14,7 +14,7 @@ import numpy as np
 from verify.claim.check import Check, Fit, Proof
 from verify.claim.claim import Claim, Control, Input
 from verify.claim.verdict import clean
-from verify.errors import NumericError, RegimeError, VerifyError
+from verify.errors import NumericError, RegimeError
 from verify.regime import Regime
 from verify.simulate import Trajectory, simulate
 from verify.start import draw
@@ -39,11 +39,11 @@ class Trial:
             began = time.process_time()
             try:
                 self._made[key] = self._make(recipe)
-            except VerifyError as error:
+            except Exception as error:
                 self._made[key] = error
             self.making += time.process_time() - began
         made = self._made[key]
-        if isinstance(made, VerifyError):
+        if isinstance(made, Exception):
             raise made
         return made
 

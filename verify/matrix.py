@@ -1,4 +1,4 @@
-"""The necessity matrix: every inequality of Condition 3.1 broken alone, at a ladder of strengths, under every claim at once.
+"""The necessity matrix: every inequality of Condition 3.1 broken by itself, at a ladder of strengths, under every claim at once.
 
 A trial of a rung is simulated once and judged for all claims that are still undecided there; an e-process per claim and rung may look
 after every trial. Trials are handed out in waves, and counted in the order of their seeds, so that the result does not depend on
@@ -7,7 +7,7 @@ the number of processes.
 
 from __future__ import annotations
 
-import math
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from typing import Any
 from verify import store
 from verify.claim import verdict as v
 from verify.claim.claim import Claim, find
-from verify.errors import RecordError, VerifyError
+from verify.errors import RecordError
 from verify.judge import Trial, judge_trial
 from verify.necessity import cells_of
 from verify.plan import Task
@@ -27,14 +27,13 @@ from verify.strengths import DEFAULT_PARTS, Strength, bases, ladders
 
 WAVES = (8, 40, 120, 200)
 """Trials after which decided claims drop out: 5 of 5 violations refute, 111 trials without one support."""
-MOST = 120
-"""Trials of a rung; only the bases, on which every cell leans, go on to the last wave."""
-SECONDS_PER_CELL = 20.0
-"""Processor seconds that one claim may cost at one strength: judging, and its share of simulating."""
+MOST = {"": 200, "context": 8}
+"""Trials of a base, and of a rung whose part is named; `RUNG` of all others, which keeps a cell below 20 processor seconds."""
+RUNG = 120
 KEPT = ("holds", "occurred", "numeric", "not_run", "error")
 
 
-class Spent(VerifyError):
+class Spent(Exception):
     """The budget is spent; what is finished is kept."""
 
 
@@ -44,11 +43,13 @@ class Stream:
 
     claim: Claim
     strength: Strength
+    root: int
     process: EProcess
     trials: int = 0
     seconds: float = 0.0
     closed: str = ""
     reason: str = ""
+    exact: float | None = None
 
     @property
     def open(self) -> bool:
@@ -65,14 +66,13 @@ class Stream:
                 return
         if outcome["occurred"] and self.process.add(outcome["holds"]) != v.INCONCLUSIVE:
             self.closed = self.process.verdict
-        elif self.seconds > SECONDS_PER_CELL:
-            self.closed, self.reason = v.INCONCLUSIVE, f"{SECONDS_PER_CELL:g} processor seconds are spent"
 
     def decide_exactly(self) -> None:
         """A closed form of the violation probability decides, once the counts do not speak against it."""
         exact = self.claim.exact(self.strength.regime)
-        if exact is None or not self.open:
+        if exact is None or not self.open or self.process.n == 0:
             return
+        self.exact = exact
         low, high = interval(self.process.violations, self.process.n)
         self.closed = v.SUPPORTED if exact <= self.process.delta else v.REFUTED
         self.reason = f"exact violation probability {exact:.4g}, allowed {self.process.delta:.4g}"
@@ -85,31 +85,35 @@ class Stream:
         reason = self.reason
         if verdict == v.INCONCLUSIVE and not reason:
             seen = f", its event occurred in {self.process.n}" if self.process.n < self.trials else ""
-            reason = f"undecided after {self.trials} trials{seen}"
+            reason = f"undecided after {self.trials} trials{seen} (without a violation 111 support, with one 139)"
         return {
             "factor": self.strength.factor,
             "change": self.strength.words,
             "verdict": verdict,
             "n": self.process.n,
             "violations": self.process.violations,
-            "interval": list(interval(self.process.violations, self.process.n)),
+            "interval": [self.exact] * 2 if self.exact is not None else list(interval(self.process.violations, self.process.n)),
             "reason": reason,
-            "command": self.strength.command(self.claim.id, max(self.trials, 1)),
+            "command": self.strength.command(self.claim.id, max(self.trials, 1), self.root),
         }
 
 
 @dataclass
 class Budget:
-    """Trials in all, and seconds of the clock."""
+    """Trials in all, and seconds of the clock. Trials that an earlier call kept cost nothing."""
 
     trials: int
     seconds: float
+    run: int = 0
     began: float = field(default_factory=time.monotonic)
 
-    def check(self) -> None:
-        """Raises Spent once the seconds are over."""
+    def spent(self) -> str:
+        """Why no further trial may be run, or ""."""
+        if self.run >= self.trials:
+            return f"the budget of {self.trials} trials is spent"
         if time.monotonic() - self.began >= self.seconds:
-            raise Spent(f"the budget of {self.seconds:g} seconds is spent")
+            return f"the budget of {self.seconds:g} seconds is spent"
+        return ""
 
 
 @dataclass(frozen=True)
@@ -150,21 +154,15 @@ def matrix(
         RecordError: if `out` cannot be written. WorkerDied: if a process was killed.
     """
     chosen = [*bases(), *(s for s in ladders() if s.part in (parts or DEFAULT_PARTS))]
-    streams = [Stream(c, s, EProcess(c.bound(s.regime))) for s in chosen for c in judged(claims)]
+    streams = [Stream(c, s, root, EProcess(c.bound(s.regime))) for s in chosen for c in judged(claims)]
     for stream in streams:
         _close_at_once(stream)
     budget = Budget(trials, seconds)
-    spent = ""
-    done = 0
+    spent, counted = "", 0
     for before, upto in zip((0, *WAVES), WAVES, strict=False):
         tasks = _tasks(streams, root, before, upto)
-        if len(tasks) > budget.trials - done:
-            spent, tasks = f"the budget of {trials} trials is spent", tasks[: budget.trials - done]
-        try:
-            results = _wave(tasks, jobs, out, budget, _Progress(progress, done, len(tasks)))
-        except Spent as error:
-            spent, results = str(error), error.args[1]
-        done += len(tasks)
+        results, spent = _wave(tasks, jobs, out, budget, _Progress(progress, counted, len(tasks)))
+        counted += len(results)
         _count(streams, results)
         for stream in streams:
             stream.decide_exactly()
@@ -182,9 +180,9 @@ def matrix(
         "strengths": [_strength(s) for s in chosen],
         "cells": cells,
         "findings": findings,
-        "trials": done,
-        "seconds": round(sum(s.seconds for s in streams), 1),
+        "trials": counted,
         "spent": spent,
+        "timing": {"cpu_s": round(sum(s.seconds for s in streams), 1), "wall_s": round(time.monotonic() - budget.began, 1), "jobs": jobs},
     }
 
 
@@ -202,7 +200,7 @@ def _tasks(streams: Sequence[Stream], root: int, before: int, upto: int) -> list
     """The next trials of every strength at which something is open; by seed, so that every kernel is compiled first."""
     wanted: dict[str, tuple[Strength, list[str]]] = {}
     for stream in streams:
-        if stream.open and (upto <= MOST or not stream.strength.part):
+        if stream.open and upto <= MOST.get(stream.strength.part, RUNG):
             wanted.setdefault(stream.strength.regime.hash, (stream.strength, []))[1].append(stream.claim.id)
     return [Task(group, s.regime, tuple(ids), root, seed) for seed in range(before, upto) for group, (s, ids) in wanted.items()]
 
@@ -210,21 +208,25 @@ def _tasks(streams: Sequence[Stream], root: int, before: int, upto: int) -> list
 Results = dict[tuple[str, int], dict[str, Any]]
 
 
-def _wave(tasks: Sequence[Task], jobs: int, out: Path | None, budget: Budget, progress: _Progress) -> Results:
+def _wave(tasks: Sequence[Task], jobs: int, out: Path | None, budget: Budget, progress: _Progress) -> tuple[Results, str]:
+    """The results of the tasks that were kept or could be run, and why it ended early, or ""."""
     results = {(t.group, t.seed): kept for t in tasks if out and (kept := _kept(out, t))}
+    todo = [t for t in tasks if (t.group, t.seed) not in results]
+    short = len(todo) > budget.trials - budget.run
+    todo = todo[: budget.trials - budget.run]
 
     def done(task: Task, result: dict[str, Any]) -> None:
         results[task.group, task.seed] = result
+        budget.run += 1
         if out:
             _keep(out, task, result)
         progress.at(len(results))
-        try:
-            budget.check()
-        except Spent as error:
-            raise Spent(str(error), results) from None
+        if len(results) < len(tasks) and time.monotonic() - budget.began >= budget.seconds:
+            raise Spent
 
-    execute([t for t in tasks if (t.group, t.seed) not in results], jobs, done, run_task)
-    return results
+    with contextlib.suppress(Spent):
+        execute(todo, jobs, done, run_task)
+    return results, budget.spent() if short or len(results) < len(tasks) else ""
 
 
 def run_task(task: Task) -> dict[str, Any]:
@@ -281,12 +283,12 @@ def _count(streams: Sequence[Stream], results: Results) -> None:
 
 
 def _strength(s: Strength) -> dict[str, Any]:
-    factor = s.factor
     return {
         "part": s.part,
         "clause": s.clause,
         "base": s.base,
-        "factor": factor if factor is None or math.isfinite(factor) else None,
+        "factor": s.factor,
+        "broken": s.broken,
         "change": s.words,
         "regime": s.regime.to_dict() | {"hash": s.regime.hash},
     }

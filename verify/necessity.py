@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from verify import condition
+from verify.claim import graph
 from verify.claim import verdict as v
+from verify.claim.claim import all_claims
 from verify.strengths import DEFINITION
 
 if TYPE_CHECKING:
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 Cell = dict[str, Any]
 NEEDED, NOT_NEEDED, UNDECIDED = "needed", "not needed", "undecided"
 UNDEFINED, FALSE_AT_BASE = "not defined", "false at the base"
+INSIDE = 1 + 1e-9
+"""Factors up to here meet the clause."""
 RESULTS = (NEEDED, NOT_NEEDED, UNDECIDED, UNDEFINED, FALSE_AT_BASE)
 
 
@@ -27,6 +31,9 @@ def cells_of(streams: Sequence[Stream]) -> tuple[list[Cell], list[dict[str, Any]
         if s.strength.part:
             rungs.setdefault(s.claim.id, {}).setdefault(s.strength.part, []).append(s)
     cells = [cell(at_base[name, ladder[0].strength.base], ladder) for name, parts in rungs.items() for ladder in parts.values()]
+    above, claims = graph.ancestors(all_claims()), {c.id: c for c in all_claims()}
+    for c in cells:
+        c["inherited"] = any(c["part"] in claims[name].conditions for name in above[c["claim"]])
     return cells, findings(cells)
 
 
@@ -79,20 +86,27 @@ def _decide(start: Cell, points: Sequence[Cell]) -> tuple[str, Cell | None, Cell
         if point["verdict"] == v.REFUTED:
             again = [p for p in run[k + 1 :] if p["verdict"] == v.SUPPORTED]
             note = f"holds again at {again[-1]['change']}" if again else ""
-            return NEEDED, point, held, note
+            return NEEDED, point, held, "; ".join(filter(None, [point["reason"], note]))
         if point["verdict"] == v.SUPPORTED:
             held = point
+    if held is not None and held["factor"] is not None and held["factor"] <= INSIDE:
+        return UNDECIDED, None, held, f"supported at {held['change']}, where the clause is met; nothing was decided outside it"
     beyond = run[run.index(held) + 1 :] if held else run
     note = "; ".join(f"{p['verdict']} at {p['change']}: {p['reason']}" for p in beyond)
-    return (NOT_NEEDED, held, held, note) if held else (UNDECIDED, None, None, note)
+    if held is None or beyond:
+        return UNDECIDED, None, held, note
+    return NOT_NEEDED, held, held, held["reason"]
 
 
 def findings(cells: Sequence[Cell]) -> list[dict[str, Any]]:
     """What a reader of the paper would not expect, one entry per kind and part, the claim with the clearest numbers first."""
+    outside = [c for c in cells if c["factor"] is not None and c["factor"] > INSIDE]
     kinds = {
-        "breaks inside the clause": [c for c in cells if c["result"] == NEEDED and c["factor"] is not None and c["factor"] <= 1 + 1e-9],
-        "needed but not declared": [c for c in cells if c["result"] == NEEDED and not c["declared"] and c["clause"] != DEFINITION],
-        "declared but not needed": [c for c in cells if c["result"] == NOT_NEEDED and c["declared"]],
+        "refuted inside the clause": [c for c in cells if c["result"] == NEEDED and c["factor"] is not None and c["factor"] <= INSIDE],
+        "refuted where a clause is broken that it does not name": [
+            c for c in outside if c["result"] == NEEDED and not (c["declared"] or c["inherited"])
+        ],
+        "named but not needed": [c for c in outside if c["result"] == NOT_NEEDED and c["declared"]],
         "survives outside the definition": [c for c in cells if c["result"] == NOT_NEEDED and c["clause"] == DEFINITION],
     }
     out = []
@@ -103,25 +117,32 @@ def findings(cells: Sequence[Cell]) -> list[dict[str, Any]]:
 
 
 def _finding(kind: str, name: str, chosen: Sequence[Cell]) -> dict[str, Any]:
+    """The sentence on the clearest of the cells `chosen`; the others are listed with their factors."""
     best = max(chosen, key=lambda c: c["interval"][0] if c["result"] == NEEDED else -c["interval"][1])
-    others = [c["claim"] for c in chosen if c is not best]
+    others = [c for c in chosen if c is not best]
     where = name.replace("_", " ")
     inequality = f" ({condition.part(name).text})" if best["clause"] != DEFINITION else ""
+    low, high = best["interval"]
     counts = f"{best['violations']} of {best['n']} trials violate it at {best['change']}"
-    reach = f", a factor {best['factor']:.3g} outside" if best["factor"] is not None and best["factor"] > 1 + 1e-9 else ""
+    if low == high:
+        counts = f"its exact violation probability is {low:.3g} at {best['change']}"
+    reach = f", a factor {best['factor']:.3g} outside" if best["factor"] is not None and best["factor"] > INSIDE else ""
     text = {
-        "breaks inside the clause": f"{best['claim']} fails although the clause on {where}{inequality} is met with constant 1: {counts}",
-        "needed but not declared": f"{best['claim']} needs the clause on {where}{inequality}, which it does not name: {counts}{reach}",
-        "declared but not needed": f"{best['claim']} names the clause on {where}{inequality} and holds without it: {counts}{reach}",
+        "refuted inside the clause": f"{best['claim']} is refuted although the clause on {where}{inequality} is met with constant 1: {counts}",
+        "refuted where a clause is broken that it does not name": (
+            f"{best['claim']} is refuted where the clause on {where}{inequality} is broken, which neither it nor its proof names: {counts}{reach}"
+        ),
+        "named but not needed": f"{best['claim']} names the clause on {where}{inequality} and still holds where it is broken: {counts}{reach}",
         "survives outside the definition": f"{best['claim']} holds outside the paper's data ({where}): {counts}",
     }[kind]
     if others:
-        text += f". The same for {', '.join(others)}"
+        listed = (f"{c['claim']} (×{c['factor']:.3g})" if c["factor"] is not None else c["claim"] for c in others)
+        text += f". Likewise {', '.join(listed)}"
     return {
         "kind": kind,
         "part": name,
         "claim": best["claim"],
-        "others": others,
+        "others": [c["claim"] for c in others],
         "text": text + ".",
         "interval": best["interval"],
         "command": best["command"],

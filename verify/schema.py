@@ -253,6 +253,18 @@ class MatrixPoint(Struct):
     command: str
 
 
+class MatrixStrength(Struct):
+    """One regime: a base (part ""), or a rung. `broken` lists every inequality of Condition 3.1 that does not hold there."""
+
+    part: str
+    clause: str
+    base: str
+    factor: Factor
+    broken: list[str]
+    change: str
+    regime: dict[str, Any]
+
+
 class MatrixCell(Struct):
     """One claim against one part of Condition 3.1, or of Definition 2.1; the numbers are those of the deciding strength."""
 
@@ -265,6 +277,7 @@ class MatrixCell(Struct):
     held: Annotated[float | None, Meta(description="the last factor at which it was supported before it was refuted")]
     change: str
     declared: Annotated[bool, Meta(description="whether the claim names that part among its conditions")]
+    inherited: Annotated[bool, Meta(description="whether something that its proof uses does")]
     n: int
     violations: int
     interval: Rate
@@ -292,12 +305,12 @@ class MatrixRecord(Struct):
     base: str
     root_seed: int
     fingerprint: str
-    strengths: list[dict[str, Any]]
+    strengths: list[MatrixStrength]
     cells: list[MatrixCell]
     findings: list[Finding]
     trials: int
-    seconds: Annotated[float, Meta(description="processor seconds of judging and simulating, also of kept trials")]
     spent: str
+    timing: Annotated[dict[str, float], Meta(description="every volatile field; cpu_s counts kept trials too")]
 
 
 SHAPES: dict[str, type[Struct]] = {

@@ -1,6 +1,7 @@
-"""Ladders of strengths: regimes in which one inequality of Condition 3.1, or one part of Definition 2.1, is broken and no other.
+"""Ladders of strengths: regimes in which one inequality of Condition 3.1 is broken, besides n >= m_k^4, which no affordable base meets.
 
-Every rung is the base regime with parameters changed; how far it lies outside its inequality is read off the slack, not typed.
+Every rung is the base regime with parameters changed; how far it lies outside its inequality, and what else is broken there, is read
+off the slacks, not typed. The presets that leave Definition 2.1 start from `fig1`, which breaks five inequalities.
 """
 
 from __future__ import annotations
@@ -40,14 +41,19 @@ class Strength:
         return math.exp(-condition.part(self.part).slack(self.regime))
 
     @property
+    def broken(self) -> list[str]:
+        """Every inequality of Condition 3.1 that does not hold here."""
+        return [name for name, slack in condition.slacks(self.regime).items() if slack < -1e-9]
+
+    @property
     def words(self) -> str:
         """What was changed, as for --set."""
         return self.preset or " ".join(f"{k}={_plain(v)}" for k, v in self.change)
 
-    def command(self, claim: str, seeds: int) -> str:
-        """The call that judges `claim` here anew."""
+    def command(self, claim: str, seeds: int, root: int = 0) -> str:
+        """The call that judges `claim` here anew, on the same trials."""
         tail = "" if self.preset else "".join(f" --set {k}={_plain(v)}" for k, v in self.change)
-        return f"verify run {claim} --regime {self.preset or self.base}{tail} --seeds {seeds}"
+        return f"verify run {claim} --regime {self.preset or self.base}{tail} --seeds {seeds}" + (f" --root-seed {root}" if root else "")
 
 
 VIOLATIONS = {

@@ -99,8 +99,8 @@ BLOCK = 1 << 16
 
 
 def window(tr: Trajectory, a: float, b: float, size: int) -> list[Snapshot]:
-    """The times a, every grid time inside (a, b), and b (clipped to the run), in blocks of at most `size` with a leading axis of times."""
-    b = min(b, tr.end)
+    """The times a, every grid time inside (a, b), and b, in blocks of at most `size` with a leading axis of times."""
+    b = min(tr.within(b), tr.end)
     if not (math.isfinite(a) and a <= b):
         return []
     first, last = tr.index(a), tr.index(b)
@@ -172,6 +172,8 @@ def steady_margin(tr: Trajectory, quantity: str, a: float | Array, b: float | Ar
     The margin is (time of the first step that is not in that direction - b)/b: positive iff the direction is kept on all of
     (a, b), and then says by which factor the window could be longer (censored at the end of the run).
     """
+    if np.size(b):
+        tr.within(float(np.max(b)))
     right = tr.direction(quantity, a) == sign
     wrong = np.where(right, np.minimum(tr.turns[quantity].first_after(a), max(tr.end, float(np.max(b)) * (1 + 1e-9))), a)
     margin = (wrong - b) / np.abs(b)

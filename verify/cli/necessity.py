@@ -13,7 +13,7 @@ from rich.table import Table
 
 from verify import necessity, store
 from verify.claim.claim import select
-from verify.cli.console import Interrupted, number, out, print_json, progress_bar
+from verify.cli.console import Interrupted, number, out, print_json, progress_bar, warn
 from verify.cli.options import MOST_ROOT, Ids, Jobs, Json, Root, whole, workers
 from verify.cli.running import DEFAULT_OUT, write_reports
 from verify.errors import VerifyError
@@ -41,9 +41,10 @@ def matrix(
     jobs: Jobs = None,
     as_json: Json = False,
 ) -> int:
-    """Break every inequality of Condition 3.1 alone, at a ladder of strengths, and see which claims still hold.
+    """Break one inequality of Condition 3.1 at a time, at a ladder of strengths, and see which claims still hold.
 
-    needed: the claim is refuted, at the factor shown · not needed: supported up to that factor · undecided: says why. Finished trials
+    needed: refuted at the factor shown · not needed: supported up to that factor, the largest that is tried · undecided: says why.
+    The base, ladder-33, breaks n ≥ m_k⁴ itself, as every affordable regime does. Finished trials
     are kept in DIR and used again as long as neither the regime nor the source has changed. Overlapping noise (supports) and more than
     two patches (context) take longer and are asked for by name.
 
@@ -59,6 +60,8 @@ def matrix(
     chosen = select(ids or [])
     if not judged(chosen):
         raise VerifyError(f"{', '.join(c.id for c in chosen)}: not judged trial by trial in {BASE}, so no clause can be broken")
+    if left_out := [c.id for c in chosen if c not in judged(chosen)] if ids else []:
+        warn(f"{', '.join(left_out)}: not judged trial by trial in {BASE}, left out")
     count = workers(jobs)
     store.claim_directory(out_dir)
     with progress_bar("trials") as bar:
@@ -95,4 +98,4 @@ def _show(made: dict[str, Any]) -> None:
         low, high = f["interval"]
         out.print(f"{f['kind']}: {f['text']} Rate in [{low:.3g}, {high:.3g}].\n    {f['command']}", markup=False, soft_wrap=True)
     if made["spent"]:
-        out.print(f"ended early: {made['spent']}; call it again to go on", markup=False)
+        out.print(f"ended early: {made['spent']}; the same call goes on from here", markup=False)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from verify.errors import RegimeError
 from verify.regime import Regime
 from verify.start import Start
 from verify.times import LAST, T4, T4_MINUS, T4_PLUS, end_of_run, formula_times
@@ -72,7 +73,7 @@ class Events:
             tau = np.broadcast_to(np.asarray(tau, float), self.shape).ravel()
             past = self.tau <= tau[self.index]
         else:
-            past = slice(self.tau.searchsorted(tau, "right"))
+            past = slice(self.tau.searchsorted(tau, "right") if tau == tau else 0)  # nan: nothing is past
         out[self.index[past]] = self.sign[past]  # later events overwrite earlier ones
         return out.astype(float).reshape(self.shape)
 
@@ -198,8 +199,19 @@ class Trajectory:
         return min(int(self.tau.searchsorted(tau * (1 - 1e-9))), len(self.tau) - 1)
 
     def time(self, name: str) -> float:
-        """A named time in tau; nan if it was not reached."""
-        return self.times.get(name, np.nan)
+        """A named time in tau; nan if it was not reached.
+
+        Raises:
+            RegimeError: if the run ends before it: then nothing can be said, and a window cut short must not count as kept.
+        """
+        return self.within(self.times.get(name, np.nan), name)
+
+    def within(self, tau: float, name: str = "") -> float:
+        """`tau`, if the run lasts so long (or it is nan). Raises RegimeError if it ends before."""
+        if tau > self.end * (1 + 1e-9):
+            said = f"{name} = {tau:.4g}" if name else f"tau = {tau:.4g}"
+            raise RegimeError(f"the run ends at tau = {self.end:.4g}, before {said}; choose a longer horizon")
+        return tau
 
     def at(self, when: float | str) -> Snapshot:
         """Every quantity at a time (tau, or a named time).
@@ -207,7 +219,7 @@ class Trajectory:
         For sign descent with disjoint supports the value is exact: the last grid value continued along the recorded turns.
         Otherwise, and for times within 1e-9 of a grid time, it is the recorded value at the first grid time not before it.
         """
-        tau = self.time(when) if isinstance(when, str) else float(when)
+        tau = self.time(when) if isinstance(when, str) else self.within(float(when))
         if tau not in self._shots:
             if not np.isfinite(tau):
                 raise ValueError(f"time {when!r} was not reached in this trial")
