@@ -13,10 +13,10 @@ Record = dict[str, Any]
 WORDS = {"supports": "overlapping noise", "density": "dense noise", "context": "more than two patches"}
 """What is broken where it is no inequality of Condition 3.1."""
 RESULTS = {
-    "needed": "breaks when this clause alone is broken, by the factor shown",
+    "needed": "is refuted at the factor shown",
     "not needed": "holds up to the factor shown, the largest that was tried",
-    "undecided": "the trials or the time allowed did not decide",
-    "false at the base": "does not hold even where the clause is kept",
+    "undecided": "the trials did not decide, or the strongest rung said nothing",
+    "false at the base": "is refuted before anything is changed",
     "not defined": "the statement makes no sense there",
 }
 SYMBOLS = {
