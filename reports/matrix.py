@@ -10,7 +10,12 @@ from reports.model import anchor
 
 Record = dict[str, Any]
 
-WORDS = {"supports": "overlapping noise", "density": "dense noise", "context": "more than two patches"}
+WORDS = {
+    "supports": "overlapping noise",
+    "density": "dense noise",
+    "orthogonal": "dense orthogonal noise",
+    "context": "more than two patches",
+}
 """What is broken where it is no inequality of Condition 3.1."""
 RESULTS = {
     "needed": "is refuted at the factor shown",
@@ -21,7 +26,7 @@ RESULTS = {
 }
 SYMBOLS = {
     "dimension": "d", "sparsity": "s", "noise_strength": "σₚ", "value_width": "mᵥ", "key_width": "mₖ", "initialization": "σ₀",
-    "sample_size": "n", "learning_rate": "η", "supports": "overlap", "density": "dense", "context": "L\u00a0>\u00a02",
+    "sample_size": "n", "learning_rate": "η", "supports": "overlap", "density": "dense", "orthogonal": "dense, orthogonal", "context": "L\u00a0>\u00a02",
 }  # fmt: skip
 """A clause by the parameter that breaks it, where there is room for a few letters only."""
 CELL: Record = {

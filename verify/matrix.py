@@ -27,7 +27,7 @@ from verify.strengths import DEFAULT_PARTS, Strength, bases, ladders
 
 WAVES = (8, 40, 120, 200)
 """Trials after which decided claims drop out: 5 of 5 violations refute, 111 trials without one support."""
-MOST = {"": 200, "context": 8}
+MOST = {"": 200, "dimension": 40, "context": 8}
 """Trials of a base, and of a rung whose part is named; `RUNG` of all others, which keeps a cell below 20 processor seconds."""
 RUNG = 120
 KEPT = ("holds", "occurred", "numeric", "not_run", "error")

@@ -45,8 +45,8 @@ def matrix(
 
     needed: refuted at the factor shown · not needed: supported up to that factor, the largest that is tried · undecided: says why.
     The base, ladder-33, breaks n ≥ m_k⁴ itself, as every affordable regime does. Finished trials
-    are kept in DIR and used again as long as neither the regime nor the source has changed. Overlapping noise (supports) and more than
-    two patches (context) take longer and are asked for by name.
+    are kept in DIR and used again as long as neither the regime nor the source has changed. Overlapping noise (supports),
+    dense orthogonalised noise (orthogonal) and more than two patches (context) take longer and are asked for by name.
 
     [dim]verify matrix · verify matrix 4.2 4.8.1 --part noise_strength · verify matrix --seconds 120[/dim]
     """
