@@ -40,6 +40,9 @@ WRONG: dict[str, tuple[tuple[str, ...], str]] = {
     "unknown regime": (("run", "4.2", "--regime", "fig2"), "unknown regime 'fig2'; known: fig1"),
     "missing file": (("run", "4.2", "--regime", "no/such.toml"), "cannot read no/such.toml"),
     "unknown key": (("run", "4.2", "--set", "sigma=1"), "want key=value with a key of name, n"),
+    "too many steps": (("run", "4.2", "--regime", "fig1", "--set", "horizon=1e9"), "1e+13 steps of eta=0.0001 exceed the limit"),
+    "endless horizon": (("run", "4.2", "--regime", "fig1", "--set", "horizon=1e300"), "must be from 0 to 1e12"),
+    "a name too long": (("run", "C.7", "--out", "/tmp/" + "a" * 300), "choose another --out"),
     "no value": (("run", "4.2", "--set", "n"), "want key=value"),
     "key given twice": (("run", "4.2", "--set", "n=3", "--set", "n=4"), "--set n is given twice"),
     "wrong type": (("run", "4.2", "--set", "n=many"), "Expected `int`, got `str`"),
@@ -269,6 +272,50 @@ def test_a_closed_pipe_is_no_crash(tmp_path: Path) -> None:
     process.stdout.close()
     assert process.stderr is not None
     assert "Traceback" not in process.stderr.read()
+
+
+def test_ctrl_c_inside_compiled_code_is_a_ctrl_c(tmp_path: Path) -> None:
+    """In one process the signal meets the kernel, which turns it into a SystemError: that must be no outcome of a trial."""
+    process = _verify("run", "4.2", "--regime", "ladder-33", "--seeds", "5000", "--jobs", "1", "--out", str(tmp_path))
+    end = time.monotonic() + 300
+    while len(list(tmp_path.glob("trials/*/*.json"))) < 3:
+        assert process.poll() is None
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    assert not any("error" in path.read_text(encoding="utf-8") for path in tmp_path.glob("trials/*/*.json"))
+
+
+@pytest.mark.parametrize("name", ["controls", "matrix", "probes", "figures", "bench"])
+@pytest.mark.parametrize("text", ["5", '"x"', "[5]", "null", "[{}]", '{"a": 1}', "{", "[1e400]"])
+def test_a_damaged_neighbour_is_left_out_of_the_page(call: Call, tmp_path: Path, name: str, text: str) -> None:
+    assert call("run", "C.7", "--seeds", "2", "--jobs", "1", *FIG1, "--out", str(tmp_path))[0] == 0
+    (tmp_path / f"{name}.json").write_text(text, encoding="utf-8")
+    status, _, err = call("report", str(tmp_path))
+    assert status == 0
+    assert f"{name}.json is left out of the page" in " ".join(err.split())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda run: run["run"].update(regimes=[{}]),
+        lambda run: run["run"]["regimes"][0].update(slack="x"),
+        lambda run: run["run"]["timing"].update(claims="x", wall_s=[]),
+        lambda run: run["verdicts"][0].update(all_pairs={}),
+    ],
+)
+def test_a_run_record_edited_by_hand_is_one_line(call: Call, tmp_path: Path, change: Callable[[Any], None]) -> None:
+    assert call("run", "C.7", "--seeds", "2", "--jobs", "1", *FIG1, "--out", str(tmp_path))[0] == 0
+    record = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))
+    change(record)
+    (tmp_path / "run.json").write_text(json.dumps(record), encoding="utf-8")
+    status, _, err = call("report", str(tmp_path))
+    assert status in (0, 2)
+    assert "Traceback" not in err
 
 
 def test_spark() -> None:

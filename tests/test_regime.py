@@ -69,7 +69,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "unknown key": ({"sigma": 1.0}, "unknown field `sigma`; the keys are name, n, d"),
     "unknown simulator": ({"simulator": "magic"}, "Invalid enum value 'magic'"),
     "too many pairs": ({"m_k": 10**7}, "pairs per trajectory do not fit"),
-    "reading": ({"readings": {"T_1": -2.0}}, "every reading must be a finite time"),
+    "reading": ({"readings": {"T_1": -2.0}}, "every reading must be a time in steps"),
     "L=1": ({"L": 1}, "L=1 must be at least 2"),
 }
 
@@ -135,3 +135,25 @@ def test_bad_settings(text: str) -> None:
 def test_set_readings_reaches_the_times() -> None:
     r: Regime = get("fig1").change(readings={"T_1": 3})
     assert formula_times(r)["T_1"] == pytest.approx(3e-4)
+
+
+def test_readings_have_known_names_and_sizes(tmp_path: Path) -> None:
+    for readings, message in (
+        ({"foo": 3.0}, "readings of foo"),
+        ({"T_1": 1e300}, "from 0 to 1e12"),
+        ({"T_1": float("nan")}, "from 0 to 1e12"),
+    ):
+        with pytest.raises(RegimeError, match=message):
+            get("fig1").change(readings=readings)
+
+
+def test_a_file_that_starts_from_itself(tmp_path: Path) -> None:
+    path = tmp_path / "loop.toml"
+    path.write_text(f'base = "{path}"', encoding="utf-8")
+    with pytest.raises(RegimeError, match="starts from itself"):
+        load(path)
+
+
+def test_too_many_steps_are_refused_when_they_are_counted() -> None:
+    with pytest.raises(RegimeError, match="exceed the limit"):
+        _ = get("fig1").change(eta=1e-300).steps

@@ -177,3 +177,26 @@ def test_regime_changes_are_part_of_the_group() -> None:
     base: Regime = get("fig1")
     made = plan(select(["4.2"]), [base, base.change(eta=2e-4)], 1, 0)
     assert len({t.group for t in made.tasks}) == 2
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"outcomes": "x"},
+        {"outcomes": {}},
+        {"seconds": "x"},
+        {"claims": "x"},
+        {"signs": "x"},
+        {"outcomes": {"4.2": {"holds": "no", "occurred": True}}},
+        {"outcomes": {"4.2": {"holds": True, "occurred": True, "margin": "x", "witness": [0, 0, 0]}}},
+        {"outcomes": {"4.2": {"holds": True, "occurred": True, "margin": 1.0, "witness": [0, 0, 0], "curve": [1]}}},
+    ],
+)
+def test_a_damaged_trial_is_run_again(tmp_path: Path, damage: dict[str, Any]) -> None:
+    made = small(("4.2",), seeds=2)
+    whole = run(made, out=tmp_path)
+    path = sorted(tmp_path.rglob("*.json"))[0]
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | damage), encoding="utf-8")
+    again = run(made, out=tmp_path, resume=True)
+    assert again["run"]["timing"]["resumed_tasks"] == 1
+    assert again["verdicts"] == whole["verdicts"]

@@ -196,3 +196,12 @@ def test_summary_is_bounded() -> None:
 
 def test_slack_factor() -> None:
     assert [slack_factor(x) for x in (None, float("inf"), 0.0, -1e9)] == ["∞", "∞", "×1", "✘ broken ×4.6e+299"]
+
+
+def test_groups_with_equal_beginnings_have_paths_of_their_own(tmp_path: Path) -> None:
+    """A long name once pushed the hash beyond the cut, and another regime's trials were read as its own."""
+    long = "fig1[" + "horizon=0.002," * 20
+    paths = {store.trial_path(tmp_path, f"{long}n={n}]-{n:012x}", 0) for n in range(50)}
+    paths |= {store.trial_path(tmp_path, name, 0) for name in ("a/b", "a b", "a_b")}
+    assert len(paths) == 53
+    assert all(len(p.parent.name) < 200 for p in paths)

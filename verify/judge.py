@@ -107,7 +107,16 @@ def judge_trial(claim: Claim, trial: Trial, control: Control | None = None) -> d
     except RegimeError as error:
         return {"not_run": str(error)}
     except Exception as error:
+        if interrupted(error):
+            raise KeyboardInterrupt from None
         return {"error": f"{type(error).__name__}: {error}", "where": traceback.format_exc(limit=-2)}
+
+
+def interrupted(error: BaseException | None) -> bool:
+    """Whether an error is a Ctrl-C that compiled code has wrapped into SystemErrors."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__
+    return error is not None
 
 
 def record_of(check: Check, trial: Trial) -> dict[str, Any]:

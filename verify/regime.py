@@ -20,6 +20,7 @@ Simulator = Literal["full", "reduced", "flow"]
 Supports = Literal["disjoint", "independent"]
 Judged = Literal["all", "share"]
 MAX_ELEMENTS = 5e7
+MAX_STEPS = 1e9
 
 
 class Regime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -107,7 +108,10 @@ class Regime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             return 0
         from verify.times import end_of_run
 
-        return max(1, round(end_of_run(self) / self.eta))
+        if not (steps := end_of_run(self) / self.eta) <= MAX_STEPS:
+            text = f"{steps:.3g} steps of eta={self.eta:g} exceed the limit of {MAX_STEPS:.0e}; raise eta, or shorten the horizon"
+            raise RegimeError(f"regime {self.name!r}: {text}")
+        return max(1, round(steps))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, in one spelling (2 and 2.0 are one regime, hence one hash); integers beyond 2^63 are written as strings."""
@@ -163,21 +167,23 @@ def _validate(r: Regime) -> None:
     want(r.L >= 2, f"L={r.L} must be at least 2: one signal patch and one noise patch")
     want(d >= 2, f"d={d} must be at least 2: coordinate 1 is the signal")
     for key in ("sigma_p", "sigma_0"):
-        value = getattr(r, key)
-        want(math.isfinite(value) and 1e-150 < value < 1e150, f"{key}={value} must be a positive finite number")
+        want(1e-150 < (value := getattr(r, key)) < 1e150, f"{key}={value} must be a positive finite number")
     want(math.isfinite(r.eta) and 0 <= r.eta < 1e100, f"eta={r.eta} must be a finite number that is not negative (0 = the flow)")
-    want(math.isfinite(r.horizon) and r.horizon >= 0, f"horizon={r.horizon} must be finite and not negative (0 = past T_attn)")
-    want(all(math.isfinite(v) and v >= 0 for v in r.readings.values()), "every reading must be a finite time in steps")
+    want(0 <= r.horizon <= 1e12, f"horizon={r.horizon} must be from 0 to 1e12 (0 = past T_attn)")
+    want(all(0 <= v <= 1e12 for v in r.readings.values()), "every reading must be a time in steps, from 0 to 1e12")
+    unknown = set(r.readings) - {"T_1", "T_2_SGN", "T_2", "T_3", "T", "T_attn"}
+    want(not unknown, f"readings of {', '.join(sorted(unknown))}: want T_1, T_2_SGN, T_2, T_3, T or T_attn")
+    if r.simulator != "flow":
+        want(r.eta > 0, f'eta=0 needs simulator="flow" (given "{r.simulator}")')
+        _ = r.steps
     want(not r.readings or r.eta > 0, "readings are in steps, so they need eta > 0")
     for key in ("overlap", "on_signal", "label_noise"):
-        want(0 <= getattr(r, key) <= 1, f"{key}={getattr(r, key)} must be a share from 0 to 1")
+        want(0 <= (share := getattr(r, key)) <= 1, f"{key}={share} must be a share from 0 to 1")
     want(0 <= r.tail < 0.5, f"tail={r.tail} must be 1/nu of Student's t with a finite variance, so from 0 to below 0.5")
     want(1 <= r.dominance < 1e6, f"dominance={r.dominance} must be a factor from 1 to 1e6")
     want(1 <= r.signal_patches < r.L, f"signal_patches={r.signal_patches} must be from 1 to L-1 = {r.L - 1}: one patch is noise")
     want(not (r.identical and r.dominance > 1), "identical=true makes all noise patches alike, so dominance must be 1")
-    want(
-        not r.overlap or r.supports == "disjoint", "overlap counts shared coordinates of disjoint supports; independent ones have their own"
-    )
+    want(not r.overlap or r.supports == "disjoint", "overlap counts shared coordinates of disjoint supports; independent have their own")
     patches = r.n * (1 if r.identical else r.L - r.signal_patches)
     if r.supports == "disjoint":
         shared = round(r.overlap * r.s)
@@ -188,16 +194,10 @@ def _validate(r: Regime) -> None:
         )
     else:
         want(r.s <= d, f"s={r.s} exceeds d={d}")
-    want(
-        not r.orthogonal or (patches < d and not r.identical),
-        f"{patches} noise patches cannot be made orthogonal in d-1 = {d - 1} dimensions",
-    )
+    fits = patches < d and not r.identical or not r.orthogonal
+    want(fits, f"{patches} noise patches cannot be made orthogonal in d-1 = {d - 1} dimensions")
     want(not (r.orthogonal and r.on_signal), "orthogonal noise has no part along the signal, so on_signal must be 0")
-    want(r.simulator == "flow" or r.eta > 0, f'eta=0 needs simulator="flow" (given "{r.simulator}")')
-    want(
-        r.n * r.m_k <= 4_000_000,
-        f"n*m_k = {r.n * r.m_k} pairs per trajectory do not fit in memory here; the limit is 4,000,000",
-    )
+    want(r.n * r.m_k <= 4e6, f"n*m_k = {r.n * r.m_k} pairs per trajectory do not fit in memory here; the limit is 4,000,000")
 
 
 def regime_from(raw: Mapping[str, Any], where: str) -> Regime:
@@ -216,8 +216,8 @@ def regime_from(raw: Mapping[str, Any], where: str) -> Regime:
         raise RegimeError(f"{where}: {error}; the keys are {known}") from None
 
 
-def load(path: Path) -> Regime:
-    """Read a regime from a TOML file.
+def load(path: Path, above: tuple[Path, ...] = ()) -> Regime:
+    """Read a regime from a TOML file; `above` are the files that start from it.
 
     Raises:
         RegimeError: if the file is missing, is no TOML, or describes no regime.
@@ -226,10 +226,13 @@ def load(path: Path) -> Regime:
         raw = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise RegimeError(f"cannot read {path}: {error.strerror or error}; give a preset name or a TOML file") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RegimeError(f"{path} is not TOML: {error}") from None
     if "base" in raw:
-        base = get(str(raw.pop("base")))
+        if path.resolve() in above:
+            raise RegimeError(f"{path} starts from itself: `base` must name a preset or another file")
+        name = str(raw.pop("base"))
+        base = load(Path(name), (*above, path.resolve())) if _FILE.search(name) else get(name)
         raw = base.to_dict() | {"name": path.stem} | raw
     raw.setdefault("name", path.stem)
     return regime_from(raw, str(path))
@@ -349,6 +352,7 @@ _PRESETS: dict[str, Callable[[], Regime]] = {
     "fig1-dense-orthogonal": lambda: fig1_dense(orthogonal=True),
 }
 _LADDER = re.compile(r"ladder-(\d{1,6})(?:-mk(\d{1,6}))?")
+_FILE = re.compile(r"\.toml$|/")
 _CONTEXT = re.compile(r"fig1-L(\d{1,3})(?:-(\d{1,3}))?")
 
 
@@ -369,7 +373,7 @@ def get(name: str) -> Regime:
         return ladder(int(match[1]), int(match[2] or 64))
     if match := _CONTEXT.fullmatch(name):
         return context(int(match[1]), int(match[2] or 1))
-    if name.endswith(".toml") or "/" in name:
+    if _FILE.search(name):
         return load(Path(name))
     raise RegimeError(f"unknown regime {name!r}; known: {', '.join(preset_names())}, ladder-N[-mkM], fig1-LN[-K], or a FILE.toml")
 

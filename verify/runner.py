@@ -7,11 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from verify import store
 from verify.claim import verdict as v
 from verify.claim.claim import find
 from verify.errors import RecordError
-from verify.judge import Trial, judge_free, judge_trial
+from verify.judge import CURVE_POINTS, Trial, judge_free, judge_trial
 from verify.merge import free_row, law_row, not_run_row, trial_row, with_ancestors
 from verify.plan import Plan, Task, free_group
 from verify.pool import execute
@@ -115,12 +117,43 @@ def kept(made: Plan, out: Path) -> Results:
         try:
             record = store.read_json(path)
             if record["fingerprint"] == store.fingerprint() and record["root"] == task.root:
-                outcomes = {name: record["outcomes"][name] for name in task.claims}
-                rest = {key: record[key] for key in ("seconds", "claims", "signs")}
-                found[task.group, task.seed] = {"outcomes": outcomes, **rest}
-        except (RecordError, KeyError, TypeError):
+                whole = msgspec.convert({key: record[key] for key in ("outcomes", "seconds", "claims", "signs")}, TrialRecord)
+                outcomes = {name: whole.outcomes[name] for name in task.claims}
+                if all(map(_sound, outcomes.values())):
+                    rest = {"seconds": whole.seconds, "claims": whole.claims, "signs": whole.signs}
+                    found[task.group, task.seed] = {"outcomes": outcomes, **rest}
+        except (RecordError, KeyError, TypeError, msgspec.ValidationError):
             continue
     return found
+
+
+class TrialRecord(msgspec.Struct):
+    """What the file of a finished trial must hold; a damaged one is run again."""
+
+    outcomes: dict[str, dict[str, Any]]
+    seconds: float
+    claims: dict[str, float]
+    signs: dict[str, dict[str, dict[str, int]]]
+
+
+def _sound(outcome: dict[str, Any]) -> bool:
+    """Whether an outcome is one that `run_task` writes."""
+    if any(isinstance(outcome.get(key), str) for key in ("error", "not_run")) or "measure" in outcome:
+        return True
+    if "proved" in outcome:
+        return {"proved", "witness", "steps", "detail"} <= set(outcome)
+    if not (isinstance(outcome.get("holds"), bool) and isinstance(outcome.get("occurred"), bool)):
+        return False
+    if isinstance(outcome.get("numeric"), str):
+        return True
+    number = all(isinstance(outcome.get(key), (int, float, type(None))) for key in ("margin", "share", "worst", "tightness"))
+    witness, curve = outcome.get("witness"), outcome.get("curve")
+    return (
+        number
+        and isinstance(witness, list)
+        and len(witness) == 3
+        and (curve is None or (isinstance(curve, list) and len(curve) == CURVE_POINTS))
+    )
 
 
 def _path(out: Path, task: Task) -> Path:

@@ -313,6 +313,24 @@ class MatrixRecord(Struct):
     timing: Annotated[dict[str, float], Meta(description="every volatile field; cpu_s counts kept trials too")]
 
 
+class FigureTable(Struct):
+    """The numbers of a figure."""
+
+    columns: list[str]
+    rows: list[list[str]]
+
+
+class FigureRow(Struct):
+    """One figure or table of the paper beside ours (figures.json holds a list)."""
+
+    name: str
+    title: str
+    svg: str
+    published: str
+    command: str
+    table: FigureTable
+
+
 SHAPES: dict[str, type[Struct]] = {
     "list": ClaimList,
     "run": RunRecord,

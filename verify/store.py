@@ -92,7 +92,10 @@ def claim_directory(directory: Path) -> None:
     Raises:
         RecordError: if it cannot be written, or a file that a run would replace was not written by a run.
     """
-    own = (directory / RUN).exists() or any((directory / TRIALS).glob("*/*.json"))
+    try:
+        own = (directory / RUN).exists() or any((directory / TRIALS).glob("*/*.json"))
+    except (OSError, ValueError) as error:
+        raise RecordError(f"cannot use {str(directory)[:200]}: {getattr(error, 'strerror', None) or error}; choose another --out") from None
     if own and (directory / RUN).exists():
         read_run(directory)
     if not own and (strangers := [n for n in (PAGE, JUNIT, SUMMARY, TRIALS) if (directory / n).exists()]):
@@ -104,7 +107,9 @@ def claim_directory(directory: Path) -> None:
 
 def trial_path(directory: Path, group: str, seed: int) -> Path:
     """Where the record of one trial of `group` (a regime) lies."""
-    return directory / TRIALS / re.sub(r"[^\w.=,-]+", "_", group)[:120] / f"{seed:06d}.json"
+    whole = hashlib.sha256(group.encode()).hexdigest()[:12]  # names are cut and cleaned, so they do not tell groups apart
+    readable = re.sub(r"[^\w.=,-]+", "_", group)[:100]
+    return directory / TRIALS / f"{readable}-{whole}" / f"{seed:06d}.json"
 
 
 @cache

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import msgspec
 import typer
 
 from verify import store
@@ -15,15 +16,23 @@ from verify.claim.claim import select
 from verify.cli.console import Interrupted, out, progress_bar, warn
 from verify.cli.options import MOST_ROOT, MOST_SEEDS, Ids, Jobs, Regimes, Root, Settings, settings, whole, workers
 from verify.cli.tables import show
+from verify.errors import RecordError
 from verify.junit import junit
 from verify.plan import Plan, plan, suite_claims, suite_regimes
 from verify.regime import get
 from verify.runner import kept
 from verify.runner import run as run_plan
+from verify.schema import BenchmarkRow, ControlRow, FigureRow, MatrixRecord, ProbeResult
 from verify.summary import summary
 
 Record = dict[str, Any]
-EXTRAS = ("controls", "matrix", "probes", "figures", "bench")
+EXTRAS: dict[str, Any] = {
+    "controls": list[ControlRow],
+    "matrix": MatrixRecord,
+    "probes": list[ProbeResult],
+    "figures": list[FigureRow],
+    "bench": list[BenchmarkRow],
+}
 """Files DIR/NAME.json that a report shows when they are there: what other commands printed with --json."""
 DEFAULT_OUT = Path("reports/out/last")
 
@@ -87,6 +96,8 @@ def write_reports(directory: Path, record: Record) -> Path:
     page = directory / store.PAGE
     try:
         previous = extract(page.read_text(encoding="utf-8")) if page.exists() else []
+        for earlier in previous:
+            msgspec.convert(earlier, dict[str, Any])
     except (OSError, ValueError):
         warn(f"{page} cannot be read: its history of earlier runs is lost")
         previous = []
@@ -95,14 +106,21 @@ def write_reports(directory: Path, record: Record) -> Path:
 
 
 def _extras(directory: Path) -> Record:
+    """What lies beside run.json, by name; a file of another shape is left out with a warning, so that it cannot end a long run."""
     extras: Record = {}
-    for name in EXTRAS:
+    for name, shape in EXTRAS.items():
         path = directory / f"{name}.json"
         if not path.exists():
             continue
-        data = store.read_json(path)
-        # A command prints {"controls": [...]}, the page wants the rows.
-        extras[name] = data.get({"bench": "benchmarks"}.get(name, name), data) if isinstance(data, dict) else data
+        try:
+            data = store.read_json(path)
+            # A command prints {"controls": [...]}, the page wants the rows.
+            rows = data.get({"bench": "benchmarks"}.get(name, name), data) if isinstance(data, dict) else data
+            msgspec.convert(rows, shape)
+        except (RecordError, msgspec.ValidationError) as error:
+            warn(f"{path} is left out of the page: {error}")
+            continue
+        extras[name] = rows
     return extras
 
 
@@ -111,7 +129,14 @@ def report(directory: Annotated[Path, typer.Argument(metavar="DIR", help="A dire
 
     [dim]verify controls --json > DIR/controls.json; verify report DIR[/dim]
     """
-    out.print(str(write_reports(directory, store.read_run(directory)).resolve()), markup=False, soft_wrap=True)
+    from jinja2 import TemplateError
+
+    record = store.read_run(directory)
+    try:
+        page = write_reports(directory, record)
+    except (ArithmeticError, AttributeError, LookupError, TemplateError, TypeError, ValueError) as error:
+        raise RecordError(f"{directory / store.RUN} cannot be shown: {type(error).__name__}: {error}; was it edited by hand?") from None
+    out.print(str(page.resolve()), markup=False, soft_wrap=True)
     return 0
 
 
