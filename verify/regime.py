@@ -194,7 +194,7 @@ def _validate(r: Regime) -> None:
         )
     else:
         want(r.s <= d, f"s={r.s} exceeds d={d}")
-    fits = patches < d and not r.identical or not r.orthogonal
+    fits = (patches < d and not r.identical) or not r.orthogonal
     want(fits, f"{patches} noise patches cannot be made orthogonal in d-1 = {d - 1} dimensions")
     want(not (r.orthogonal and r.on_signal), "orthogonal noise has no part along the signal, so on_signal must be 0")
     want(r.n * r.m_k <= 4e6, f"n*m_k = {r.n * r.m_k} pairs per trajectory do not fit in memory here; the limit is 4,000,000")
