@@ -207,8 +207,8 @@ class Trajectory:
         return self.within(self.times.get(name, np.nan), name)
 
     def within(self, tau: float, name: str = "") -> float:
-        """`tau`, if the run lasts so long (or it is nan). Raises RegimeError if it ends before."""
-        if tau > self.end * (1 + 1e-9):
+        """`tau`, if the run lasts so long (or it is nan), to half a step, since runs have whole steps. Raises RegimeError if it ends before."""
+        if tau > (self.end + self.regime.eta / 2) * (1 + 1e-9):
             said = f"{name} = {tau:.4g}" if name else f"tau = {tau:.4g}"
             raise RegimeError(f"the run ends at tau = {self.end:.4g}, before {said}; choose a longer horizon")
         return tau
