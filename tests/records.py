@@ -9,6 +9,21 @@ from typing import Any
 Record = dict[str, Any]
 REGIMES = ("fig1", "ladder-33", "ladder-65", "ladder-129", "ladder-64-mk16")
 KINDS = ("identity", "analytic", "probabilistic", "dynamics", "dynamics", "dynamics", "scaling", "experiment")
+SECTIONS = [
+    "summary",
+    "how",
+    "condition",
+    "graph",
+    "claims",
+    "cards",
+    "necessity",
+    "boundaries",
+    "figures",
+    "changes",
+    "health",
+    "glossary",
+]
+"""Sections of the page, in order."""
 STATEMENT = r"For $t\ge T_{%d}$ and all $i$: $|\langle w_{Q,s},y_i\boldsymbol{\xi}_i\rangle|\le\tfrac12\bar l\eta t$ with probability at least $1-\delta$."
 LONG = r"a long formula: $\sum_{i=1}^n\left|\langle w_{Q,s},y_i\boldsymbol{\xi}_i\rangle-\langle w_{K,s},y_i\boldsymbol{\xi}_i\rangle\right|\le\frac{\delta\sigma_0}{n m_k}\sqrt{2\log(4m_kn/\delta)}+\frac{\sigma_p\sqrt s}{n}$"
 

@@ -14,20 +14,6 @@ import reports
 pytestmark = pytest.mark.browser
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 ARGUMENTS = ["--no-sandbox", "--headless=new", "--disable-gpu"]
-SECTIONS = [
-    "summary",
-    "how",
-    "condition",
-    "graph",
-    "claims",
-    "cards",
-    "necessity",
-    "boundaries",
-    "figures",
-    "changes",
-    "health",
-    "glossary",
-]
 
 
 def missing(reason: str) -> None:
@@ -91,7 +77,7 @@ def write(folder, name: str, *size: int) -> str:
 
 def test_every_section_is_filled_offline(open_page):
     page = open_page()
-    for name in SECTIONS:
+    for name in records.SECTIONS:
         assert len(page.locator(f"#{name}").inner_text()) > 60, name
     assert page.locator("svg.proof a.node").count() > 10
     assert page.locator("math").count() > 30
@@ -99,7 +85,7 @@ def test_every_section_is_filled_offline(open_page):
 
 def test_readable_without_javascript(open_page):
     page = open_page(java_script_enabled=False)
-    for name in SECTIONS:
+    for name in records.SECTIONS:
         assert page.locator(f"#{name}").is_visible(), name
     assert page.locator("#claim-table tbody tr").count() == 16
     assert page.locator(".filters").is_hidden()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from verify.judge import Trial, judge_trial
 from verify.necessity import cells_of
 from verify.plan import Task
 from verify.pool import execute
+from verify.probe import Budget
 from verify.stats.eprocess import EProcess, interval
 from verify.strengths import DEFAULT_PARTS, Strength, bases, ladders
 
@@ -96,24 +97,6 @@ class Stream:
             "reason": reason,
             "command": self.strength.command(self.claim.id, max(self.trials, 1), self.root),
         }
-
-
-@dataclass
-class Budget:
-    """Trials in all, and seconds of the clock. Trials that an earlier call kept cost nothing."""
-
-    trials: int
-    seconds: float
-    run: int = 0
-    began: float = field(default_factory=time.monotonic)
-
-    def spent(self) -> str:
-        """Why no further trial may be run, or ""."""
-        if self.run >= self.trials:
-            return f"the budget of {self.trials} trials is spent"
-        if time.monotonic() - self.began >= self.seconds:
-            return f"the budget of {self.seconds:g} seconds is spent"
-        return ""
 
 
 @dataclass(frozen=True)
@@ -212,12 +195,12 @@ def _wave(tasks: Sequence[Task], jobs: int, out: Path | None, budget: Budget, pr
     """The results of the tasks that were kept or could be run, and why it ended early, or ""."""
     results = {(t.group, t.seed): kept for t in tasks if out and (kept := _kept(out, t))}
     todo = [t for t in tasks if (t.group, t.seed) not in results]
-    short = len(todo) > budget.trials - budget.run
-    todo = todo[: budget.trials - budget.run]
+    short = len(todo) > budget.trials - budget.spent
+    todo = todo[: budget.trials - budget.spent]
 
     def done(task: Task, result: dict[str, Any]) -> None:
         results[task.group, task.seed] = result
-        budget.run += 1
+        budget.spent += 1
         if out:
             _keep(out, task, result)
         progress.at(len(results))
@@ -226,7 +209,7 @@ def _wave(tasks: Sequence[Task], jobs: int, out: Path | None, budget: Budget, pr
 
     with contextlib.suppress(Spent):
         execute(todo, jobs, done, run_task)
-    return results, budget.spent() if short or len(results) < len(tasks) else ""
+    return results, budget.left() if short or len(results) < len(tasks) else ""
 
 
 def run_task(task: Task) -> dict[str, Any]:

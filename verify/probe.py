@@ -79,7 +79,7 @@ class Point:
 
 @dataclass
 class Budget:
-    """What a probe may spend: trials in all, and seconds; `spent` trials so far."""
+    """What a probe or a matrix may spend: trials in all, and seconds of the clock; `spent` trials so far (kept ones cost nothing)."""
 
     trials: int = 4000
     seconds: float = 600.0
